@@ -89,6 +89,21 @@ TH_API const char *th_dtype_name(th_dtype dtype);
 TH_API th_dtype th_dtype_parse(const char *name);
 TH_API bool th_dtype_is_float(th_dtype dtype);
 
+// Tensors have at most this many dimensions.
+#define TH_MAX_RANK 12
+
+// Where a tensor lives; written "cpu", "cuda:0", "ptxsim:0".
+typedef enum th_device_type {
+  TH_CPU,
+  TH_CUDA,
+  TH_PTXSIM,
+} th_device_type;
+
+typedef struct th_device {
+  th_device_type type;
+  int index; // 0 for the CPU
+} th_device;
+
 // Where something was written: a line of a user's C file, of a trace text, or
 // of the exported model.  `file` NULL: unknown.
 typedef struct th_loc {

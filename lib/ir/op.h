@@ -1,0 +1,114 @@
+// Operations: one row of ops.def each, and operations of the user, which have
+// the same facts.
+#ifndef TH_IR_OP_H
+#define TH_IR_OP_H
+
+#include "base/context.h"
+
+typedef enum th_op {
+  TH_OP_none, // no operation
+#define OP(name, ...) TH_OP_##name,
+#include "ir/ops.def"
+  TH_OP_COUNT // from here on: user operations
+} th_op;
+
+// What passes ask.
+enum {
+  TH_EW = 1 << 0,         // elementwise with broadcasting and promotion
+  TH_COMMUTES = 1 << 1,   // in its first two operands
+  TH_REDUCES = 1 << 2,    // over `dims`
+  TH_CONTRACTS = 1 << 3,  // products
+  TH_VIEW = 1 << 4,       // the result may share the operand's memory
+  TH_SHAPE = 1 << 5,      // moves elements and computes nothing
+  TH_COMPOSITE = 1 << 6,  // has an expansion
+  TH_EFFECT = 1 << 7,     // is kept though nobody uses it, in its order
+  TH_RANDOM = 1 << 8,     // two calls with equal operands may differ
+  TH_GATHER = 1 << 9,     // reads where an index says
+  TH_SCATTER = 1 << 10,   // writes where an index says
+  TH_CREATES = 1 << 11,   // no tensor operand
+  TH_STRUCT = 1 << 12,    // region, kernel, del: only passes make these
+  TH_DATA_SIZE = 1 << 13, // the shape depends on data
+  TH_CONCAT = 1 << 14,    // anchors of the *_cat executors
+};
+
+// Kinds of parameters, as the schema letters say.
+typedef enum th_param_kind {
+  TH_P_TENSOR,  // T
+  TH_P_TENSORS, // T[]   a list, its members may be None in T?[]
+  TH_P_NUMBER,  // N     int, float or bool, known or symbolic
+  TH_P_INT,     // I
+  TH_P_INTS,    // I[]
+  TH_P_FLOAT,   // F
+  TH_P_BOOL,    // B
+  TH_P_STRING,  // S
+  TH_P_DTYPE,   // D
+  TH_P_DEVICE,  // V
+  TH_P_TRACE,   // G     a sub-trace
+  TH_P_ANY,     // *     the rest of the arguments, of any kind
+} th_param_kind;
+
+enum { TH_MAX_PARAMS = 16, TH_MAX_OUTS = 5 };
+
+typedef struct th_param {
+  const char *name;
+  th_param_kind kind;
+  bool optional;      // T?: None is allowed
+  bool optional_item; // T?[]: members may be None
+  bool has_default;
+  const char *default_text; // as in the schema: None, 1, 0.5, True, 'none', []
+} th_param;
+
+struct th_infer;
+struct th_builder;
+struct th_stmt;
+
+// Computes the types of the results of one statement (infer.h).
+typedef th_status (*th_infer_fn)(struct th_infer *in);
+// Builds the meaning of a composite from other operations; returns the results
+// in outs (expand.h).
+typedef th_status (*th_expand_fn)(struct th_builder *b,
+                                  const struct th_stmt *stmt);
+
+typedef struct th_op_info {
+  th_op op;
+  const char *name;   // "linear", "ns::name" for a user operation
+  const char *schema; // "T x, T weight, T? bias=None"
+  uint32_t traits;
+  uint8_t outs; // number of results; 255: as many as the rule says (a list)
+  th_infer_fn infer;
+  th_expand_fn expand; // NULL: a primitive
+  uint8_t param_count;
+  th_param params[TH_MAX_PARAMS];
+} th_op_info;
+
+// The built-in row; parses all schemas at the first call (thread-safe).
+const th_op_info *th_op_row(th_op op);
+
+// By name as written in traces, with or without namespace and overload:
+// linear, aten.linear, aten.linear.default, ns::name.  NULL: unknown.
+const th_op_info *th_op_find(th_context *ctx, const char *name, size_t length);
+
+// The base name inside such a spelling ("aten.linear.default" -> "linear").
+const char *th_op_base_name(const char *name, size_t length,
+                            size_t *out_length);
+
+// Does a glob (* and ?) match an operation, whatever spelling it has?
+bool th_op_matches(const char *glob, const th_op_info *op);
+
+// Adds a user operation to the context; copies the strings.
+typedef struct th_user_op {
+  const char *name; // with "::"
+  const char *schema;
+  uint8_t outs;
+  uint32_t traits;
+  th_infer_fn infer;
+  th_expand_fn expand; // may be NULL: then an executor has to claim it
+} th_user_op;
+th_status th_op_register(th_context *ctx, const th_user_op *op,
+                         const th_op_info **out_op);
+
+// Parses a schema into params; false with a text in *out_error.
+bool th_schema_parse(const char *schema, th_param *params, uint8_t *out_count,
+                     const char **out_error, th_arena *arena);
+
+#endif
