@@ -93,16 +93,29 @@ TH_API bool th_dtype_is_float(th_dtype dtype);
 #define TH_MAX_RANK 12
 
 // Where a tensor lives; written "cpu", "cuda:0", "ptxsim:0".
+#define TH_DEVICE_MAP(X)                                                       \
+  X(CPU, "cpu")                                                                \
+  X(CUDA, "cuda")                                                              \
+  X(PTXSIM, "ptxsim")
+
 typedef enum th_device_type {
-  TH_CPU,
-  TH_CUDA,
-  TH_PTXSIM,
+#define X(name, text) TH_##name,
+  TH_DEVICE_MAP(X)
+#undef X
+      TH_DEVICE_TYPE_COUNT
 } th_device_type;
 
 typedef struct th_device {
   th_device_type type;
   int index; // 0 for the CPU
 } th_device;
+
+// Writes the text into `buffer` (24 bytes suffice) and returns it.
+TH_API const char *th_device_text(th_device device, char *buffer, size_t size);
+// False, and *out_device untouched, when the text names no device.  "cuda" is
+// "cuda:0".
+TH_API bool th_device_parse(const char *text, th_device *out_device);
+TH_API bool th_device_equal(th_device a, th_device b);
 
 // Where something was written: a line of a user's C file, of a trace text, or
 // of the exported model.  `file` NULL: unknown.
@@ -144,8 +157,9 @@ typedef enum th_log_level {
   TH_LOG_DEBUG,
 } th_log_level;
 
-// Called for every log line up to `level`, without a newline.  The default
-// prints warnings and errors nowhere: they are diagnostics.
+// Called for every log line up to `level`, without a newline, and for every
+// diagnostic as it is reported (errors as TH_LOG_ERROR, warnings and notes as
+// TH_LOG_WARN).  By default (fn NULL) nothing is printed anywhere.
 typedef void (*th_log_fn)(void *user, th_log_level level, const char *text);
 TH_API void th_set_log(th_context *ctx, th_log_level level, th_log_fn fn,
                        void *user);

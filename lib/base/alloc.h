@@ -1,5 +1,5 @@
-// The only way to the system allocator.  In a test build (TH_TEST_ALLOC) each
-// allocation can be made to fail in turn; elsewhere these are plain calls.
+// The only way to the system allocator.  Each allocation can be made to fail in
+// turn; that costs one relaxed counter, so it is in every build.
 #ifndef TH_BASE_ALLOC_H
 #define TH_BASE_ALLOC_H
 
@@ -16,7 +16,8 @@ char *th_strdup(const char *text);
 
 // Test hook: the allocation with this ordinal from now on (1 is the next)
 // fails, and so do all after it when `sticky`; 0 turns it off.  Returns how
-// many were made since the last call.  Counts in every build.
+// many were made since the last call.  Not for use while other threads
+// allocate.
 size_t th_alloc_fail_at(size_t ordinal, bool sticky);
 
 #endif

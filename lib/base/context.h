@@ -23,11 +23,12 @@ typedef enum th_slot {
 
 struct th_context {
   th_unwind unwind;
-  th_arena arena;       // lives as long as the context
-  th_arena diag_arena;  // emptied by th_diagnostics_clear
+  th_arena arena;      // lives as long as the context
+  th_arena diag_arena; // emptied by th_diagnostics_clear
   th_diagnostic *diags;
   uint32_t diag_count, diag_cap;
-  bool diag_lost; // a diagnostic did not fit into memory
+  uint32_t diag_lost;    // diagnostics that did not fit into memory
+  th_status last_status; // of the newest error, lost or not
   th_log_fn log;
   void *log_user;
   th_log_level log_level;
@@ -40,13 +41,11 @@ struct th_context {
 // They never unwind.
 th_status th_error(th_context *ctx, th_status status, th_loc loc,
                    const char *fmt, ...) TH_PRINTF(4, 5);
-void th_warn(th_context *ctx, th_loc loc, const char *fmt, ...)
-    TH_PRINTF(3, 4);
-void th_note(th_context *ctx, th_loc loc, const char *fmt, ...)
-    TH_PRINTF(3, 4);
+void th_warn(th_context *ctx, th_loc loc, const char *fmt, ...) TH_PRINTF(3, 4);
+void th_note(th_context *ctx, th_loc loc, const char *fmt, ...) TH_PRINTF(3, 4);
 // Warns once for each `key` in the life of the context.
-void th_warn_once(th_context *ctx, const char *key, th_loc loc,
-                  const char *fmt, ...) TH_PRINTF(4, 5);
+void th_warn_once(th_context *ctx, const char *key, th_loc loc, const char *fmt,
+                  ...) TH_PRINTF(4, 5);
 void th_log(th_context *ctx, th_log_level level, const char *fmt, ...)
     TH_PRINTF(3, 4);
 
@@ -66,8 +65,7 @@ th_status th_last_status(const th_context *ctx);
 
 // For bugs of ours only, never for input.  On in every build: it is cheap.
 #define TH_ASSERT(condition)                                                   \
-  ((condition) ? (void)0                                                       \
-               : th_assert_failed(#condition, __FILE__, __LINE__))
+  ((condition) ? (void)0 : th_assert_failed(#condition, __FILE__, __LINE__))
 _Noreturn void th_assert_failed(const char *condition, const char *file,
                                 int line);
 

@@ -1,0 +1,65 @@
+// The system allocator behind one counter, so that tests can fail each
+// allocation in turn.  The counter is relaxed: only its own value matters.
+#include "base/alloc.h"
+
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+static atomic_size_t alloc_made;      // since the last th_alloc_fail_at
+static atomic_size_t alloc_fail_from; // 0: none fails
+static atomic_bool alloc_sticky;
+
+// Counts one allocation; true when the test wants it to fail.
+static bool alloc_must_fail(void) {
+  size_t ordinal =
+      atomic_fetch_add_explicit(&alloc_made, 1, memory_order_relaxed) + 1;
+  size_t from = atomic_load_explicit(&alloc_fail_from, memory_order_relaxed);
+  if (from == 0 || ordinal < from) {
+    return false;
+  }
+  return ordinal == from ||
+         atomic_load_explicit(&alloc_sticky, memory_order_relaxed);
+}
+
+void *th_malloc(size_t size) {
+  return alloc_must_fail() ? NULL : malloc(size ? size : 1);
+}
+
+void *th_calloc(size_t count, size_t size) {
+  bool empty = count == 0 || size == 0;
+  return alloc_must_fail() ? NULL : calloc(empty ? 1 : count, empty ? 1 : size);
+}
+
+void *th_realloc(void *pointer, size_t size) {
+  return alloc_must_fail() ? NULL : realloc(pointer, size ? size : 1);
+}
+
+void *th_aligned_alloc(size_t alignment, size_t size) {
+  if (alloc_must_fail() || size > SIZE_MAX - alignment) {
+    return NULL;
+  }
+  // C17 wants the size to be a multiple of the alignment.
+  size_t rounded = (size + alignment - 1) / alignment * alignment;
+  return aligned_alloc(alignment, rounded ? rounded : alignment);
+}
+
+void th_free(void *pointer) { free(pointer); }
+
+char *th_strdup(const char *text) {
+  size_t size = strlen(text) + 1;
+  char *copy = th_malloc(size);
+  if (copy) {
+    memcpy(copy, text, size);
+  }
+  return copy;
+}
+
+size_t th_alloc_fail_at(size_t ordinal, bool sticky) {
+  atomic_store(&alloc_fail_from, 0);
+  size_t made = atomic_exchange(&alloc_made, 0);
+  atomic_store(&alloc_sticky, sticky);
+  atomic_store(&alloc_fail_from, ordinal);
+  return made;
+}

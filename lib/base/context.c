@@ -1,0 +1,244 @@
+// Contexts and their diagnostics.
+//
+// Reporting must work while memory is out and from under any th_protect, so
+// it runs in a protected call of its own: a diagnostic that does not fit is
+// counted, its status is kept, and the reader is told.
+#include "base/context.h"
+
+#include "base/alloc.h"
+#include "base/buffer.h"
+
+#include <string.h>
+
+th_context *th_context_new(void) {
+  th_context *ctx = th_calloc(1, sizeof *ctx);
+  if (ctx) {
+    th_arena_init(&ctx->arena, &ctx->unwind);
+    th_arena_init(&ctx->diag_arena, &ctx->unwind);
+  }
+  return ctx;
+}
+
+void th_context_free(th_context *ctx) {
+  if (!ctx) {
+    return;
+  }
+  th_arena_deinit(&ctx->arena); // its releases may still report
+  th_arena_deinit(&ctx->diag_arena);
+  th_free(ctx);
+}
+
+void th_set_log(th_context *ctx, th_log_level level, th_log_fn fn, void *user) {
+  ctx->log = fn;
+  ctx->log_user = user;
+  ctx->log_level = level;
+}
+
+static bool context_logs(const th_context *ctx, th_log_level level) {
+  return ctx->log && level <= ctx->log_level;
+}
+
+typedef struct context_report {
+  th_context *ctx;
+  th_severity severity;
+  th_status status;
+  th_loc loc;
+  const char *fmt;
+  va_list args;
+} context_report;
+
+// "model.c:42:7: error: "; what is not known is left out.
+static void context_put_head(th_buffer *text, th_severity severity,
+                             th_loc loc) {
+  static const char *const names[] = {
+      [TH_NOTE] = "note", [TH_WARNING] = "warning", [TH_ERROR] = "error"};
+  if (loc.file) {
+    th_buffer_puts(text, loc.file);
+    if (loc.line > 0) {
+      th_buffer_printf(text, ":%d", loc.line);
+      if (loc.column > 0) {
+        th_buffer_printf(text, ":%d", loc.column);
+      }
+    }
+    th_buffer_puts(text, ": ");
+  }
+  th_buffer_puts(text, names[severity]);
+  th_buffer_puts(text, ": ");
+}
+
+static th_status context_add(void *arg) {
+  context_report *report = arg;
+  th_context *ctx = report->ctx;
+  th_arena *arena = &ctx->diag_arena;
+  th_buffer text;
+  th_buffer_init(&text, arena);
+  context_put_head(&text, report->severity, report->loc);
+  th_buffer_puts(&text, th_arena_vprintf(arena, report->fmt, report->args));
+  TH_PUSH(arena, ctx->diags, ctx->diag_count, ctx->diag_cap) =
+      (th_diagnostic){report->severity, report->status, text.data};
+  return TH_OK;
+}
+
+static void context_add_or_lose(context_report *report) {
+  th_context *ctx = report->ctx;
+  if (report->severity == TH_ERROR) {
+    ctx->last_status = report->status;
+  }
+  if (th_protect(&ctx->unwind, context_add, report) != TH_OK) {
+    ctx->diag_lost++;
+    return;
+  }
+  th_log_level level =
+      report->severity == TH_ERROR ? TH_LOG_ERROR : TH_LOG_WARN;
+  if (context_logs(ctx, level)) {
+    ctx->log(ctx->log_user, level, ctx->diags[ctx->diag_count - 1].text);
+  }
+}
+
+th_status th_error(th_context *ctx, th_status status, th_loc loc,
+                   const char *fmt, ...) {
+  context_report report = {.ctx = ctx,
+                           .severity = TH_ERROR,
+                           .status = status,
+                           .loc = loc,
+                           .fmt = fmt};
+  va_start(report.args, fmt);
+  context_add_or_lose(&report);
+  va_end(report.args);
+  return status;
+}
+
+void th_warn(th_context *ctx, th_loc loc, const char *fmt, ...) {
+  context_report report = {.ctx = ctx,
+                           .severity = TH_WARNING,
+                           .status = TH_OK,
+                           .loc = loc,
+                           .fmt = fmt};
+  va_start(report.args, fmt);
+  context_add_or_lose(&report);
+  va_end(report.args);
+}
+
+void th_note(th_context *ctx, th_loc loc, const char *fmt, ...) {
+  context_report report = {
+      .ctx = ctx, .severity = TH_NOTE, .status = TH_OK, .loc = loc, .fmt = fmt};
+  va_start(report.args, fmt);
+  context_add_or_lose(&report);
+  va_end(report.args);
+}
+
+typedef struct context_once {
+  th_context *ctx;
+  const char *key;
+  bool is_new;
+} context_once;
+
+static th_status context_mark(void *arg) {
+  context_once *once = arg;
+  th_context *ctx = once->ctx;
+  th_map *warned = ctx->slots[TH_SLOT_WARNED];
+  if (!warned) {
+    warned = TH_NEW(&ctx->arena, th_map);
+    th_map_init(warned, &ctx->arena);
+    ctx->slots[TH_SLOT_WARNED] = warned;
+  }
+  once->is_new = !th_map_get(warned, once->key);
+  if (once->is_new) {
+    th_map_put(warned, once->key, warned);
+  }
+  return TH_OK;
+}
+
+void th_warn_once(th_context *ctx, const char *key, th_loc loc, const char *fmt,
+                  ...) {
+  context_once once = {ctx, key, true};
+  // Out of memory: rather twice than never.
+  (void)th_protect(&ctx->unwind, context_mark, &once);
+  if (once.is_new) {
+    context_report report = {.ctx = ctx,
+                             .severity = TH_WARNING,
+                             .status = TH_OK,
+                             .loc = loc,
+                             .fmt = fmt};
+    va_start(report.args, fmt);
+    context_add_or_lose(&report);
+    va_end(report.args);
+  }
+}
+
+typedef struct context_log {
+  th_context *ctx;
+  th_log_level level;
+  const char *fmt;
+  va_list args;
+} context_log;
+
+static th_status context_log_line(void *arg) {
+  context_log *line = arg;
+  th_context *ctx = line->ctx;
+  th_arena arena;
+  th_arena_init(&arena, &ctx->unwind);
+  ctx->log(ctx->log_user, line->level,
+           th_arena_vprintf(&arena, line->fmt, line->args));
+  th_arena_deinit(&arena);
+  return TH_OK;
+}
+
+void th_log(th_context *ctx, th_log_level level, const char *fmt, ...) {
+  if (!context_logs(ctx, level)) {
+    return;
+  }
+  context_log line = {.ctx = ctx, .level = level, .fmt = fmt};
+  va_start(line.args, fmt);
+  if (th_protect(&ctx->unwind, context_log_line, &line) != TH_OK) {
+    ctx->log(ctx->log_user, level, fmt); // unformatted says more than nothing
+  }
+  va_end(line.args);
+}
+
+th_status th_last_status(const th_context *ctx) { return ctx->last_status; }
+
+size_t th_diagnostic_count(const th_context *ctx) { return ctx->diag_count; }
+
+const char *th_diagnostic_text(const th_context *ctx, size_t index) {
+  return index < ctx->diag_count ? ctx->diags[index].text : "";
+}
+
+th_severity th_diagnostic_severity(const th_context *ctx, size_t index) {
+  return index < ctx->diag_count ? ctx->diags[index].severity : TH_NOTE;
+}
+
+void th_diagnostics_clear(th_context *ctx) {
+  th_arena_deinit(&ctx->diag_arena);
+  ctx->diags = NULL;
+  ctx->diag_count = ctx->diag_cap = ctx->diag_lost = 0;
+  ctx->last_status = TH_OK;
+}
+
+typedef struct context_all {
+  th_context *ctx;
+  const char *text;
+} context_all;
+
+static th_status context_join(void *arg) {
+  context_all *all = arg;
+  th_context *ctx = all->ctx;
+  th_buffer text;
+  th_buffer_init(&text, &ctx->diag_arena);
+  for (uint32_t i = 0; i < ctx->diag_count; i++) {
+    th_buffer_puts(&text, ctx->diags[i].text);
+    th_buffer_putc(&text, '\n');
+  }
+  if (ctx->diag_lost) {
+    th_buffer_printf(&text, "error: out of memory; %u diagnostics lost\n",
+                     ctx->diag_lost);
+  }
+  all->text = text.data;
+  return TH_OK;
+}
+
+const char *th_diagnostics_all(th_context *ctx) {
+  context_all all = {ctx, "error: out of memory\n"};
+  (void)th_protect(&ctx->unwind, context_join, &all);
+  return all.text;
+}
