@@ -35,6 +35,7 @@ enum {
 typedef enum th_param_kind {
   TH_P_TENSOR,  // T
   TH_P_TENSORS, // T[]   a list, its members may be None in T?[]
+  TH_P_OPERAND, // E     a tensor or a number
   TH_P_NUMBER,  // N     int, float or bool, known or symbolic
   TH_P_INT,     // I
   TH_P_INTS,    // I[]
@@ -61,20 +62,24 @@ typedef struct th_param {
 struct th_infer;
 struct th_builder;
 struct th_stmt;
+struct th_value;
 
 // Computes the types of the results of one statement (infer.h).
 typedef th_status (*th_infer_fn)(struct th_infer *in);
 // Builds the meaning of a composite from other operations; returns the results
 // in outs (expand.h).
 typedef th_status (*th_expand_fn)(struct th_builder *b,
-                                  const struct th_stmt *stmt);
+                                  const struct th_stmt *stmt,
+                                  struct th_value **outs);
+
+enum { TH_OUTS_LIST = 255 };
 
 typedef struct th_op_info {
   th_op op;
   const char *name;   // "linear", "ns::name" for a user operation
   const char *schema; // "T x, T weight, T? bias=None"
   uint32_t traits;
-  uint8_t outs; // number of results; 255: as many as the rule says (a list)
+  uint8_t outs; // number of results; TH_OUTS_LIST: as the rule says
   th_infer_fn infer;
   th_expand_fn expand; // NULL: a primitive
   uint8_t param_count;

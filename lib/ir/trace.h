@@ -120,6 +120,7 @@ typedef struct th_stmt {
   th_arg *args;
   th_value **outs;      // NULL entries: results that do not exist or are unused
   const char *executor; // who claimed it; NULL: nobody yet
+  bool in_place;        // scatter: writes into its first operand; op_(...)
   const char *label;    // region and kernel: hostFusion0, hostKernel3
   const char *scope;    // module path, "" at the top
   th_loc loc;           // line of the source model
