@@ -97,6 +97,9 @@ static void context_add_or_lose(context_report *report) {
 
 th_status th_error(th_context *ctx, th_status status, th_loc loc,
                    const char *fmt, ...) {
+  if (!ctx) {
+    return status;
+  }
   context_report report = {.ctx = ctx,
                            .severity = TH_ERROR,
                            .status = status,

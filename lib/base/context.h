@@ -38,7 +38,7 @@ struct th_context {
 // Each records one diagnostic and returns `status`, so that
 //   return th_error(ctx, TH_SHAPE, loc, "%s: ...", name);
 // reads as one step.  One line of fact with the actual values, lower case.
-// They never unwind.
+// They never unwind.  With a NULL context th_error only returns its status.
 th_status th_error(th_context *ctx, th_status status, th_loc loc,
                    const char *fmt, ...) TH_PRINTF(4, 5);
 void th_warn(th_context *ctx, th_loc loc, const char *fmt, ...) TH_PRINTF(3, 4);
