@@ -17,7 +17,7 @@ build = os.path.abspath(
     os.environ.get("TH_BUILD", os.path.join(source, "build")))
 config.test_exec_root = os.path.join(build, "lit")
 
-for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS", "TH_CACHE_DIR"):
+for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "TH_CACHE_DIR"):
     if name in os.environ:
         config.environment[name] = os.environ[name]
 
