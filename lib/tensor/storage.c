@@ -1,0 +1,139 @@
+// Storage: bytes with an owner count.
+//
+//   own        │ header, padded to 64 │ bytes ... │      one allocation
+//   guarded    │ slack │ bytes ... │ unmapped page │    header apart
+//   foreign    bytes where they are; a deleter          header apart
+//
+// In guarded storage the end is exact, so the start has whatever alignment the
+// size leaves; the slack in front holds a pattern that is checked on release,
+// so that writes before the start are found as well.
+#include "tensor/tensor.h"
+
+#include "base/alloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum {
+  STORAGE_ALIGN = 64,
+  STORAGE_SLACK_BYTE = 0xa5,
+};
+
+_Static_assert(sizeof(th_storage) <= STORAGE_ALIGN, "header fits its padding");
+
+static atomic_int storage_guard = -1; // -1: the environment was not read yet
+
+bool th_guard_pages(void) {
+  int on = atomic_load_explicit(&storage_guard, memory_order_relaxed);
+  if (on < 0) {
+    const char *text = getenv("TH_GUARD_PAGES");
+    on = text && strcmp(text, "") != 0 && strcmp(text, "0") != 0;
+    atomic_store(&storage_guard, on);
+  }
+  return on;
+}
+
+void th_guard_pages_set(bool on) { atomic_store(&storage_guard, on); }
+
+static th_status storage_no_memory(th_context *ctx, size_t size) {
+  return th_error(ctx, TH_NO_MEMORY, TH_NOWHERE,
+                  "out of memory: %zu bytes for a tensor", size);
+}
+
+static th_status storage_new_guarded(th_context *ctx, size_t size,
+                                     th_storage **out_storage) {
+  size_t page = (size_t)sysconf(_SC_PAGESIZE);
+  size_t body = (size + page - 1) / page * page;
+  th_storage *storage = th_malloc(sizeof *storage);
+  char *map = storage ? mmap(NULL, body + page, PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+                      : MAP_FAILED;
+  if (map == MAP_FAILED) {
+    th_free(storage);
+    return storage_no_memory(ctx, size);
+  }
+  mprotect(map + body, page, PROT_NONE);
+  memset(map, STORAGE_SLACK_BYTE, body - size);
+  *storage = (th_storage){.refs = 1,
+                          .data = map + body - size,
+                          .size = size,
+                          .map = map,
+                          .map_size = body + page};
+  *out_storage = storage;
+  return TH_OK;
+}
+
+th_status th_storage_new(th_context *ctx, size_t size,
+                         th_storage **out_storage) {
+  if (size > PTRDIFF_MAX - (size_t)1024 * 1024) {
+    return storage_no_memory(ctx, size);
+  }
+  if (th_guard_pages()) {
+    return storage_new_guarded(ctx, size, out_storage);
+  }
+  th_storage *storage = th_aligned_alloc(STORAGE_ALIGN, STORAGE_ALIGN + size);
+  if (!storage) {
+    return storage_no_memory(ctx, size);
+  }
+  *storage = (th_storage){
+      .refs = 1, .data = (char *)storage + STORAGE_ALIGN, .size = size};
+  *out_storage = storage;
+  return TH_OK;
+}
+
+th_status th_storage_wrap(th_context *ctx, void *data, size_t size,
+                          th_deleter deleter, void *user,
+                          th_storage **out_storage) {
+  th_storage *storage = th_malloc(sizeof *storage);
+  if (!storage) {
+    return storage_no_memory(ctx, sizeof *storage);
+  }
+  *storage = (th_storage){
+      .refs = 1, .data = data, .size = size, .deleter = deleter, .user = user};
+  *out_storage = storage;
+  return TH_OK;
+}
+
+th_status th_storage_wrap_file(th_context *ctx, void *data, size_t size,
+                               th_deleter deleter, void *user,
+                               th_storage **out_storage) {
+  if (!th_guard_pages()) {
+    return th_storage_wrap(ctx, data, size, deleter, user, out_storage);
+  }
+  TH_TRY(storage_new_guarded(ctx, size, out_storage));
+  if (size) {
+    memcpy((*out_storage)->data, data, size);
+  }
+  if (deleter) {
+    deleter(user);
+  }
+  return TH_OK;
+}
+
+th_storage *th_storage_retain(th_storage *storage) {
+  atomic_fetch_add_explicit(&storage->refs, 1, memory_order_relaxed);
+  return storage;
+}
+
+static void storage_unmap(th_storage *storage) {
+  const unsigned char *slack = storage->map;
+  for (; slack < (const unsigned char *)storage->data; slack++) {
+    TH_ASSERT(*slack == STORAGE_SLACK_BYTE); // written before its start
+  }
+  munmap(storage->map, storage->map_size);
+}
+
+void th_storage_release(th_storage *storage) {
+  if (!storage ||
+      atomic_fetch_sub_explicit(&storage->refs, 1, memory_order_acq_rel) > 1) {
+    return;
+  }
+  if (storage->map) {
+    storage_unmap(storage);
+  } else if (storage->deleter) {
+    storage->deleter(storage->user);
+  }
+  th_free(storage);
+}
