@@ -13,6 +13,7 @@ unit             | quick | suite_unit build release
 lit              | quick | suite_lit build release
 conformance-mini | quick | suite_mini build release
 examples         | quick | suite_examples build release
+style            | quick | tally style test/style
 conformance-ref  | full  | suite_models build release --executors ref
 conformance-host | full  | suite_models build release --executors host
 guard-pages      | full  | suite_guard_pages
