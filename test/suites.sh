@@ -182,7 +182,7 @@ suite_unit() {
   need "$2" || return
   sanitizer_start
   for program in unit unit-llvm; do
-    criterion "$1/bin/$program" --ascii
+    criterion "$1/bin/$program"
   done
   sanitizer_end
 }
@@ -296,7 +296,7 @@ suite_planted() {
   need asan || return
   for fault in leak overflow; do
     sanitizer_start
-    build-asan/bin/planted --ascii --filter "planted/$fault"
+    build-asan/bin/planted --filter "planted/$fault"
     unset ASAN_OPTIONS UBSAN_OPTIONS
     case $fault in
       leak) check leak grep -rq 'detected memory leaks' "$report_folder" ;;
