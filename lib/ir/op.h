@@ -19,7 +19,7 @@ enum {
   TH_REDUCES = 1 << 2,    // over `dims`
   TH_CONTRACTS = 1 << 3,  // products
   TH_VIEW = 1 << 4,       // the result may share the operand's memory
-  TH_SHAPE = 1 << 5,      // moves elements and computes nothing
+  TH_MOVES = 1 << 5,      // moves elements and computes nothing
   TH_COMPOSITE = 1 << 6,  // has an expansion
   TH_EFFECT = 1 << 7,     // is kept though nobody uses it, in its order
   TH_RANDOM = 1 << 8,     // two calls with equal operands may differ

@@ -164,9 +164,8 @@ th_value *th_trace_value(th_trace *trace, const th_type *type,
 th_value *th_trace_input(th_trace *trace, const th_type *type,
                          const char *name, const th_input *input);
 
-// An identifier made of an FQN, injective: letters and digits stay, '.' is
-// '_', '_' is '__' where it would be ambiguous; see IR.md "Names".
-//   layers.0.weight -> t_layers_0_weight
+// An identifier made of an FQN, injective; see IR.md "Names".
+//   layers.0.weight -> t_layers_0_weight     fc_1.weight -> t_fc__1_weight
 const char *th_name_of_fqn(th_ir *ir, const char *fqn);
 
 th_type th_tensor_type(th_dtype dtype, uint8_t rank,
