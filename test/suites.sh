@@ -26,6 +26,7 @@ asan-unit        | full  | suite_unit build-asan asan
 asan-lit         | full  | suite_lit build-asan asan
 asan-mini        | full  | suite_mini build-asan asan
 asan-examples    | full  | suite_examples build-asan asan
+threads          | full  | suite_threads
 fuzz             | full  | suite_fuzz
 tidy             | full  | suite_tidy
 asan-conformance | long  | suite_models build-asan asan --executors host
@@ -122,6 +123,11 @@ need() {
 
 build_asan() {
   build build-asan -DTH_SANITIZE=ON -DCMAKE_C_FLAGS_RELEASE="-O1 -g1"
+}
+
+build_tsan() {
+  build build-tsan -DCMAKE_C_COMPILER=clang-22 -DTH_TSAN=ON -DTH_TESTS=ON \
+    -DCMAKE_C_FLAGS_RELEASE="-O1 -g1" -- threads
 }
 
 build_clang() { build build-clang -DCMAKE_C_COMPILER=clang-22; }
@@ -304,6 +310,23 @@ suite_planted() {
     esac
   done
   rm -rf "$report_folder"
+}
+
+# Plain programs under the thread sanitizer; a race is exit status 66.
+suite_threads() {
+  local source wanted archer=/usr/lib/llvm-22/lib/libarcher.so
+  need tsan || return
+  export TSAN_OPTIONS="ignore_noninstrumented_modules=1:exitcode=66"
+  [ ! -e $archer ] || export OMP_TOOL_LIBRARIES=$archer
+  for source in test/threads/*.c; do
+    case $source in
+      */planted_*) wanted=66 ;;
+      *) wanted=0 ;;
+    esac
+    check_status "$source" $wanted \
+      "build-tsan/threads/$(basename "$source" .c)"
+  done
+  unset TSAN_OPTIONS OMP_TOOL_LIBRARIES
 }
 
 # Public headers compile alone, as C17 and as C++17.
