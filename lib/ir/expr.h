@@ -10,6 +10,7 @@
 
 #include "base/buffer.h"
 #include "base/context.h"
+#include "thunder/executor.h"
 
 // What all traces of one compilation share: memory, strings, expressions,
 // symbols.  Passes therefore share types and never copy them.
@@ -120,12 +121,6 @@ bool th_expr_range(const th_expr *e, int64_t *out_min, int64_t *out_max);
 // Is `a op b` (EQ, LT, LE) true (1), false (0), or not known (-1)?
 int th_expr_known(th_ir *ir, th_expr_op op, const th_expr *a,
                   const th_expr *b);
-
-// A value at run time: integers and booleans in i, floats in f.
-typedef union th_scalar {
-  int64_t i;
-  double f;
-} th_scalar;
 
 // Evaluates with symbols[symbol->index].  False: division by zero.
 bool th_expr_eval(const th_expr *e, const th_scalar *symbols, th_scalar *out);

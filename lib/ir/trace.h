@@ -114,7 +114,7 @@ bool th_arg_equal(const th_arg *a, const th_arg *b);
 
 // A statement: outs = [executor.]op(args).  args follow the row's parameters,
 // all of them (defaults filled in).
-typedef struct th_stmt {
+struct th_stmt {
   const th_op_info *op;
   uint16_t arg_count, out_count;
   th_arg *args;
@@ -127,7 +127,7 @@ typedef struct th_stmt {
   struct th_stmt **body; // region: its kernels; kernel: its statements
   uint32_t body_count;
   uint32_t index; // position in the trace (or in the body)
-} th_stmt;
+};
 
 typedef enum th_direction {
   TH_NO_DIRECTION,

@@ -1,0 +1,81 @@
+// Executors from the inside: what claim, fuse and the program ask of them.
+#ifndef TH_EXEC_EXECUTOR_H
+#define TH_EXEC_EXECUTOR_H
+
+#include "ir/trace.h"
+#include "thunder/executor.h"
+
+// The statements of one region, as the fuse pass found them.
+typedef struct th_fusion {
+  th_builder *to; // where the region statement is appended
+  th_remap *remap;
+  th_stmt *const *stmts; // of the old trace, in order
+  uint32_t count;
+  th_value *const *outs; // old values that are needed outside, in order
+  uint32_t out_count;
+  const char *executor; // "host"
+  uint32_t *region_number; // of the trace, counts up: hostFusion<N>
+  uint32_t *kernel_number;
+} th_fusion;
+
+typedef struct th_executor th_executor;
+struct th_executor {
+  const char *name;
+  const char *version;
+  bool builtin;
+  th_map claims; // operation name -> const th_claim *
+  const th_state_hooks *state;
+  // A fusing executor: may this statement be part of a region; and the region.
+  th_check_fn can_fuse;
+  th_status (*fuse)(const th_executor *executor, th_fusion *fusion);
+  // Only regions with one of these (globs); NULL: any.
+  const char *const *anchors;
+  uint32_t anchor_count;
+};
+
+typedef struct th_executor_list {
+  const th_executor *const *items;
+  uint32_t count;
+} th_executor_list;
+
+// "onednn,flash,host,ref" -> executors, in `arena`.  Aliases are followed and
+// warn once; an unknown name is one error that lists the known ones.
+th_status th_executor_resolve(th_context *ctx, th_arena *arena,
+                              const char *names, th_executor_list *out_list);
+const th_executor *th_executor_find(th_context *ctx, const char *name);
+
+// The default list for a device.
+const char *th_executor_default(th_device_type device);
+
+// The claim with which `executor` takes `stmt` as it is, or NULL with a reason.
+const th_claim *th_executor_claim(const th_executor *executor,
+                                  const th_stmt *stmt, const char **reason);
+
+// Built-in tables, each in its own file.
+extern const th_executor_options th_ref_executor;  // ref.c
+void th_host_executor_init(th_executor *executor); // host.c: the fusing part
+
+// ---- a call from the inside (program.c fills it)
+
+typedef struct th_rt_arg {
+  th_arg_kind kind;
+  th_dtype dtype; // of a number, or the DTYPE argument
+  uint32_t count;
+  union {
+    const th_view *tensor; // VALUE
+    th_scalar num;         // NUM
+    const char *text;
+    const struct th_rt_arg *items; // LIST
+  };
+} th_rt_arg;
+
+struct th_run {
+  const th_stmt *stmt;
+  const th_rt_arg *args;
+  const th_view *const *outs; // NULL entries: unwanted
+  th_scalar *numbers;         // one for each result that is a number
+  void *state;
+  struct th_call *call; // program.h: memory and diagnostics of this call
+};
+
+#endif

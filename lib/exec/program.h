@@ -1,0 +1,73 @@
+// The program: a final trace as a flat list of steps with planned memory, and
+// how a call runs it.
+#ifndef TH_EXEC_PROGRAM_H
+#define TH_EXEC_PROGRAM_H
+
+#include "exec/executor.h"
+#include "thunder/tensor.h"
+
+typedef struct th_program th_program;
+
+// Memory and diagnostics of one call.  Diagnostics go to the caller's context
+// (one thread at a time each), so that concurrent calls do not meet.
+typedef struct th_call th_call;
+
+typedef struct th_program_options {
+  bool no_cache; // no object cache on disk
+  // Debugging: called before and after each statement with its values.
+  void (*before)(void *user, const th_stmt *stmt, const th_view *const *args,
+                 uint32_t arg_count);
+  void (*after)(void *user, const th_stmt *stmt, const th_view *const *outs,
+                uint32_t out_count);
+  void *user;
+} th_program_options;
+
+// Compiles what has to be compiled (kernels through lowering/lower.h) and lays
+// out the steps.  The trace must be claimed; it and its th_ir must outlive the
+// program.  Thread-safe afterwards: any number of calls at once.
+th_status th_program_new(th_context *ctx, const th_trace *trace,
+                         const th_program_options *options,
+                         th_program **out_program);
+void th_program_free(th_program *program);
+
+// One tensor (or number, or nothing) for each input of the trace.
+typedef struct th_program_value {
+  th_kind kind;
+  th_tensor *tensor; // TENSOR
+  th_scalar num;     // NUMBER; its dtype is the trace's
+} th_program_value;
+
+// Runs.  `inputs` follow trace->inputs; tensors must have the trace's dtypes
+// and ranks, sizes that fit its symbols (checked: TH_SHAPE with the input's
+// name, both types), strides as typed (else a row-major copy is made).
+// `outputs` follow the flattened tree under 'output' (every leaf: tensors,
+// numbers, None); an entry with a tensor is written in place, others are made
+// and owned by the caller.  `mutated` inputs are written back last, into the
+// input tensors; a call that fails changes nothing.
+th_status th_program_run(th_program *program, th_context *ctx, int threads,
+                         const th_program_value *inputs, size_t input_count,
+                         th_program_value *outputs, size_t output_count);
+
+// Leaves of the tree under 'output', in order (values, numbers, strings, None).
+size_t th_program_output_count(const th_program *program);
+
+typedef struct th_program_stats {
+  uint64_t kernels_compiled, kernels_from_disk, kernels_shared;
+  int64_t codegen_ns;
+  int64_t slab_bytes; // of the newest plan
+  uint64_t plans;     // sizes planned
+  uint64_t calls;
+} th_program_stats;
+void th_program_get_stats(const th_program *program, th_program_stats *out);
+
+// Profile: one row a step, filled when profiling is on (NULL off).
+typedef struct th_profile_row {
+  const th_stmt *stmt;
+  int64_t nanoseconds;
+  uint64_t calls;
+} th_profile_row;
+void th_program_profile(th_program *program, bool on);
+size_t th_program_profile_rows(const th_program *program,
+                               const th_profile_row **out_rows);
+
+#endif
