@@ -66,6 +66,16 @@ static void context_put_head(th_buffer *text, th_severity severity,
   th_buffer_puts(text, ": ");
 }
 
+// Names from files may hold anything; a terminal must not obey them.
+static void context_blank_controls(char *text) {
+  for (; *text; text++) {
+    if (((unsigned char)*text < 0x20 && *text != '\n' && *text != '\t') ||
+        *text == 0x7f) {
+      *text = '?';
+    }
+  }
+}
+
 static th_status context_add(void *arg) {
   context_report *report = arg;
   th_context *ctx = report->ctx;
@@ -74,6 +84,7 @@ static th_status context_add(void *arg) {
   th_buffer_init(&text, arena);
   context_put_head(&text, report->severity, report->loc);
   th_buffer_puts(&text, th_arena_vprintf(arena, report->fmt, report->args));
+  context_blank_controls(text.data);
   TH_PUSH(arena, ctx->diags, ctx->diag_count, ctx->diag_cap) =
       (th_diagnostic){report->severity, report->status, text.data};
   return TH_OK;
