@@ -26,9 +26,13 @@ asan-unit        | full  | suite_unit build-asan asan
 asan-lit         | full  | suite_lit build-asan asan
 asan-mini        | full  | suite_mini build-asan asan
 asan-examples    | full  | suite_examples build-asan asan
+hostile          | full  | suite_hostile build release
+asan-hostile     | full  | suite_hostile build-asan asan
 threads          | full  | suite_threads
 fuzz             | full  | suite_fuzz
 tidy             | full  | suite_tidy
+ops-ref          | long  | suite_ops build release --executors ref
+ops-host         | long  | suite_ops build release --executors host
 asan-conformance | long  | suite_models build-asan asan --executors host
 aarch64          | long  | suite_aarch64
 '
@@ -267,6 +271,17 @@ suite_models() {
   sanitizer_end
 }
 
+# Every operation's own archive.
+suite_ops() {
+  local folder=$1 archive
+  need "$2" || return
+  shift 2
+  have_conformance || return
+  for archive in "$conformance"/ops/*.pt2; do
+    cases "$folder" "${archive%.pt2}" "$@"
+  done
+}
+
 suite_guard_pages() {
   export TH_GUARD_PAGES=1
   suite_models build release --executors host
@@ -310,6 +325,14 @@ suite_planted() {
     esac
   done
   rm -rf "$report_folder"
+}
+
+# Broken files are refused in good order.
+suite_hostile() {
+  need "$2" || return
+  sanitizer_start
+  tally hostile test/hostile "$1/bin" 60
+  sanitizer_end
 }
 
 # Plain programs under the thread sanitizer; a race is exit status 66.
