@@ -43,6 +43,7 @@ hf_static_cache cache_inputs shared_weight called_twice nested_io symbolic cond
 dropout_eval batchnorm_train'
 
 conformance=${TH_CONFORMANCE:-$root/../shared/conformance}
+export TH_CONFORMANCE=$conformance
 log_folder=$root/build/log
 passed=0
 failed=0
