@@ -1,0 +1,25 @@
+// Conventions of the text form that its writer and its reader share.
+#ifndef TH_IR_TEXT_H
+#define TH_IR_TEXT_H
+
+#include "ir/lex.h"
+#include "ir/trace.h"
+
+enum {
+  TH_TEXT_INDENT = 2,
+  TH_TEXT_TREE_DEPTH = 64,  // nesting of lists and dicts that is read
+  TH_TEXT_TRACE_DEPTH = 8,  // nesting of sub-traces
+  TH_TEXT_EXPR_SIZE = 1024, // bytes of one expression
+  TH_TEXT_NAME_SIZE = 120,  // bytes of the name of a symbol
+  TH_TEXT_ERRORS = 20,      // diagnostics of one text
+};
+
+// A region or kernel whose label is "hostFusion3" or "hostKernel3" belongs to
+// the executor "host" unless its text says otherwise.  The length of that name;
+// 0: the label says nothing.
+size_t th_text_label_executor(const char *label);
+
+// Do both say the same place?  A location without a file is none.
+bool th_text_same_loc(th_loc a, th_loc b);
+
+#endif
