@@ -80,7 +80,7 @@ static const char *build_wants(const th_param *p) {
 }
 
 // The default as written in the schema; schemas are ours, so it is well formed.
-static th_arg build_default(th_ir *ir, const th_param *p) {
+th_arg th_param_default(th_ir *ir, const th_param *p) {
   const char *text = p->default_text;
   size_t n = strlen(text);
   if (strcmp(text, "None") == 0) {
@@ -105,8 +105,8 @@ static th_arg build_default(th_ir *ir, const th_param *p) {
   return th_n(num);
 }
 
-static th_status build_args(th_builder *b, const th_op_info *op,
-                            const th_arg *args, uint32_t count, th_arg *out) {
+th_status th_build_args(th_builder *b, const th_op_info *op,
+                        const th_arg *args, uint32_t count, th_arg *out) {
   th_ir *ir = b->ir;
   if (count > op->param_count) {
     return th_error(ir->ctx, TH_INVALID, b->loc,
@@ -120,7 +120,7 @@ static th_status build_args(th_builder *b, const th_op_info *op,
         return th_error(ir->ctx, TH_INVALID, b->loc,
                         "%s: argument '%s' is missing", op->name, p->name);
       }
-      out[i] = p->has_default ? build_default(ir, p) : th_none();
+      out[i] = p->has_default ? th_param_default(ir, p) : th_none();
     } else if (build_fits(&args[i], p)) {
       out[i] = args[i];
     } else {
@@ -186,7 +186,7 @@ th_stmt *th_build(th_builder *b, const th_op_info *op, const th_arg *args,
   stmt->args = TH_NEW_ARRAY(&b->ir->arena, th_arg, stmt->arg_count + 1);
   if (variadic) {
     memcpy(stmt->args, args, count * sizeof *args);
-  } else if (build_fail(b, build_args(b, op, args, count, stmt->args))) {
+  } else if (build_fail(b, th_build_args(b, op, args, count, stmt->args))) {
     return NULL;
   }
   if (build_fail(b, build_infer(b, stmt, names))) {

@@ -205,6 +205,13 @@ th_value *th_build1(th_builder *b, th_op op, const th_arg *args,
   th_build1(b, TH_OP_##op, (th_arg[]){__VA_ARGS__},                            \
             (uint32_t)TH_COUNT(((th_arg[]){__VA_ARGS__})))
 
+// The default of a parameter that has one.
+th_arg th_param_default(th_ir *ir, const th_param *param);
+// Checks `count` arguments against the row; `out` has room for all of the
+// row's parameters.
+th_status th_build_args(th_builder *b, const th_op_info *op,
+                        const th_arg *args, uint32_t count, th_arg *out);
+
 // ---- copying, for passes
 
 // Maps the values of one trace to those of the next.
