@@ -60,7 +60,7 @@ void th_emit_function(th_emit *e, const char *name, LLVMTypeRef result,
   LLVMTypeRef type = LLVMFunctionType(result, params, count, false);
   e->function = LLVMAddFunction(e->module, name, type);
   th_emit_attribute_enum(e, LLVMAttributeFunctionIndex, "nounwind", 0);
-  LLVMPositionBuilderAtEnd(e->builder, th_block(e, "entry"));
+  LLVMPositionBuilderAtEnd(e->builder, th_emit_block(e, "entry"));
 }
 
 void th_emit_attribute(th_emit *e, const char *key, const char *value) {
@@ -88,33 +88,33 @@ static bool type_is_vector(LLVMTypeRef type) {
   return LLVMGetTypeKind(type) == LLVMVectorTypeKind;
 }
 
-LLVMTypeRef th_type_element(LLVMTypeRef type) {
+LLVMTypeRef th_emit_type_element(LLVMTypeRef type) {
   return type_is_vector(type) ? LLVMGetElementType(type) : type;
 }
 
-unsigned th_type_lanes(LLVMTypeRef type) {
+unsigned th_emit_type_lanes(LLVMTypeRef type) {
   return type_is_vector(type) ? LLVMGetVectorSize(type) : 1;
 }
 
-LLVMTypeRef th_type_vector(LLVMTypeRef element, unsigned lanes) {
+LLVMTypeRef th_emit_type_vector(LLVMTypeRef element, unsigned lanes) {
   TH_ASSERT(lanes >= 1 && lanes <= TH_EMIT_MAX_LANES);
   return lanes == 1 ? element : LLVMVectorType(element, lanes);
 }
 
-// Not th_type_vector: a vector of one lane stays one.
-LLVMTypeRef th_type_like(LLVMTypeRef like, LLVMTypeRef element) {
+// Not th_emit_type_vector: a vector of one lane stays one.
+LLVMTypeRef th_emit_type_like(LLVMTypeRef like, LLVMTypeRef element) {
   return type_is_vector(like) ? LLVMVectorType(element, LLVMGetVectorSize(like))
                               : element;
 }
 
-LLVMTypeRef th_type_bits(const th_emit *e, LLVMTypeRef type) {
-  switch (LLVMGetTypeKind(th_type_element(type))) {
+LLVMTypeRef th_emit_type_bits(const th_emit *e, LLVMTypeRef type) {
+  switch (LLVMGetTypeKind(th_emit_type_element(type))) {
   case LLVMDoubleTypeKind:
-    return th_type_like(type, e->i64);
+    return th_emit_type_like(type, e->i64);
   case LLVMFloatTypeKind:
-    return th_type_like(type, e->i32);
+    return th_emit_type_like(type, e->i32);
   default:
-    return th_type_like(type, e->i16);
+    return th_emit_type_like(type, e->i16);
   }
 }
 
@@ -131,14 +131,14 @@ static LLVMValueRef const_splat(LLVMTypeRef type, LLVMValueRef scalar) {
   return LLVMConstVector(lanes, count);
 }
 
-LLVMValueRef th_const_float(const th_emit *e, LLVMTypeRef type, double x) {
+LLVMValueRef th_emit_const_float(const th_emit *e, LLVMTypeRef type, double x) {
   (void)e;
-  return const_splat(type, LLVMConstReal(th_type_element(type), x));
+  return const_splat(type, LLVMConstReal(th_emit_type_element(type), x));
 }
 
-LLVMValueRef th_const_int(const th_emit *e, LLVMTypeRef type, int64_t x) {
+LLVMValueRef th_emit_const_int(const th_emit *e, LLVMTypeRef type, int64_t x) {
   (void)e;
-  LLVMTypeRef element = th_type_element(type);
+  LLVMTypeRef element = th_emit_type_element(type);
   unsigned width = LLVMGetIntTypeWidth(element);
   uint64_t bits = (uint64_t)x;
   if (width < 64) {
@@ -147,19 +147,19 @@ LLVMValueRef th_const_int(const th_emit *e, LLVMTypeRef type, int64_t x) {
   return const_splat(type, LLVMConstInt(element, bits, x < 0));
 }
 
-LLVMValueRef th_float_like(const th_emit *e, LLVMValueRef like, double x) {
-  return th_const_float(e, LLVMTypeOf(like), x);
+LLVMValueRef th_emit_float(const th_emit *e, LLVMValueRef like, double x) {
+  return th_emit_const_float(e, LLVMTypeOf(like), x);
 }
 
-LLVMValueRef th_int_like(const th_emit *e, LLVMValueRef like, int64_t x) {
-  return th_const_int(e, LLVMTypeOf(like), x);
+LLVMValueRef th_emit_int(const th_emit *e, LLVMValueRef like, int64_t x) {
+  return th_emit_const_int(e, LLVMTypeOf(like), x);
 }
 
-LLVMValueRef th_i64(const th_emit *e, int64_t x) {
+LLVMValueRef th_emit_i64(const th_emit *e, int64_t x) {
   return LLVMConstInt(e->i64, (uint64_t)x, true);
 }
 
-LLVMValueRef th_i32(const th_emit *e, int32_t x) {
+LLVMValueRef th_emit_i32(const th_emit *e, int32_t x) {
   return LLVMConstInt(e->i32, (uint32_t)x, false);
 }
 
@@ -173,27 +173,27 @@ static LLVMValueRef emit_flags(th_emit *e, LLVMValueRef v) {
   return v;
 }
 
-LLVMValueRef th_fadd(th_emit *e, LLVMValueRef a, LLVMValueRef b) {
+LLVMValueRef th_emit_fadd(th_emit *e, LLVMValueRef a, LLVMValueRef b) {
   return emit_flags(e, LLVMBuildFAdd(e->builder, a, b, ""));
 }
 
-LLVMValueRef th_fsub(th_emit *e, LLVMValueRef a, LLVMValueRef b) {
+LLVMValueRef th_emit_fsub(th_emit *e, LLVMValueRef a, LLVMValueRef b) {
   return emit_flags(e, LLVMBuildFSub(e->builder, a, b, ""));
 }
 
-LLVMValueRef th_fmul(th_emit *e, LLVMValueRef a, LLVMValueRef b) {
+LLVMValueRef th_emit_fmul(th_emit *e, LLVMValueRef a, LLVMValueRef b) {
   return emit_flags(e, LLVMBuildFMul(e->builder, a, b, ""));
 }
 
-LLVMValueRef th_fdiv(th_emit *e, LLVMValueRef a, LLVMValueRef b) {
+LLVMValueRef th_emit_fdiv(th_emit *e, LLVMValueRef a, LLVMValueRef b) {
   return emit_flags(e, LLVMBuildFDiv(e->builder, a, b, ""));
 }
 
-LLVMValueRef th_fneg(th_emit *e, LLVMValueRef a) {
+LLVMValueRef th_emit_fneg(th_emit *e, LLVMValueRef a) {
   return emit_flags(e, LLVMBuildFNeg(e->builder, a, ""));
 }
 
-static LLVMValueRef emit_call(th_emit *e, th_intrinsic which,
+static LLVMValueRef emit_call(th_emit *e, th_emit_intrinsic_id which,
                               LLVMTypeRef *overloads, unsigned overload_count,
                               LLVMValueRef *args, unsigned count) {
   unsigned id = e->intrinsics[which];
@@ -204,248 +204,252 @@ static LLVMValueRef emit_call(th_emit *e, th_intrinsic which,
   return LLVMBuildCall2(e->builder, type, callee, args, count, "");
 }
 
-LLVMValueRef th_intrinsic_call(th_emit *e, th_intrinsic which,
+LLVMValueRef th_emit_intrinsic(th_emit *e, th_emit_intrinsic_id which,
                                LLVMValueRef *args, unsigned count) {
   LLVMTypeRef type = LLVMTypeOf(args[0]);
   return emit_flags(e, emit_call(e, which, &type, 1, args, count));
 }
 
-LLVMValueRef th_fma(th_emit *e, LLVMValueRef a, LLVMValueRef b,
-                    LLVMValueRef c) {
-  return th_intrinsic_call(e, TH_INTRINSIC_fma, (LLVMValueRef[]){a, b, c}, 3);
+LLVMValueRef th_emit_fma(th_emit *e, LLVMValueRef a, LLVMValueRef b,
+                         LLVMValueRef c) {
+  return th_emit_intrinsic(e, TH_INTRINSIC_fma, (LLVMValueRef[]){a, b, c}, 3);
 }
 
-LLVMValueRef th_copysign(th_emit *e, LLVMValueRef size, LLVMValueRef sign) {
-  return th_intrinsic_call(e, TH_INTRINSIC_copysign,
+LLVMValueRef th_emit_copysign(th_emit *e, LLVMValueRef size,
+                              LLVMValueRef sign) {
+  return th_emit_intrinsic(e, TH_INTRINSIC_copysign,
                            (LLVMValueRef[]){size, sign}, 2);
 }
 
-LLVMValueRef th_fmin(th_emit *e, LLVMValueRef a, LLVMValueRef b) {
-  return th_intrinsic_call(e, TH_INTRINSIC_minnum, (LLVMValueRef[]){a, b}, 2);
+LLVMValueRef th_emit_fmin(th_emit *e, LLVMValueRef a, LLVMValueRef b) {
+  return th_emit_intrinsic(e, TH_INTRINSIC_minnum, (LLVMValueRef[]){a, b}, 2);
 }
 
-LLVMValueRef th_fmax(th_emit *e, LLVMValueRef a, LLVMValueRef b) {
-  return th_intrinsic_call(e, TH_INTRINSIC_maxnum, (LLVMValueRef[]){a, b}, 2);
+LLVMValueRef th_emit_fmax(th_emit *e, LLVMValueRef a, LLVMValueRef b) {
+  return th_emit_intrinsic(e, TH_INTRINSIC_maxnum, (LLVMValueRef[]){a, b}, 2);
 }
 
-LLVMValueRef th_fabs(th_emit *e, LLVMValueRef a) {
-  return th_intrinsic_call(e, TH_INTRINSIC_fabs, &a, 1);
+LLVMValueRef th_emit_fabs(th_emit *e, LLVMValueRef a) {
+  return th_emit_intrinsic(e, TH_INTRINSIC_fabs, &a, 1);
 }
 
-LLVMValueRef th_sqrt(th_emit *e, LLVMValueRef a) {
-  return th_intrinsic_call(e, TH_INTRINSIC_sqrt, &a, 1);
+LLVMValueRef th_emit_sqrt(th_emit *e, LLVMValueRef a) {
+  return th_emit_intrinsic(e, TH_INTRINSIC_sqrt, &a, 1);
 }
 
-LLVMValueRef th_rint(th_emit *e, LLVMValueRef a) {
-  return th_intrinsic_call(e, TH_INTRINSIC_rint, &a, 1);
+LLVMValueRef th_emit_rint(th_emit *e, LLVMValueRef a) {
+  return th_emit_intrinsic(e, TH_INTRINSIC_rint, &a, 1);
 }
 
-LLVMValueRef th_floor(th_emit *e, LLVMValueRef a) {
-  return th_intrinsic_call(e, TH_INTRINSIC_floor, &a, 1);
+LLVMValueRef th_emit_floor(th_emit *e, LLVMValueRef a) {
+  return th_emit_intrinsic(e, TH_INTRINSIC_floor, &a, 1);
 }
 
-LLVMValueRef th_ceil(th_emit *e, LLVMValueRef a) {
-  return th_intrinsic_call(e, TH_INTRINSIC_ceil, &a, 1);
+LLVMValueRef th_emit_ceil(th_emit *e, LLVMValueRef a) {
+  return th_emit_intrinsic(e, TH_INTRINSIC_ceil, &a, 1);
 }
 
-LLVMValueRef th_trunc(th_emit *e, LLVMValueRef a) {
-  return th_intrinsic_call(e, TH_INTRINSIC_trunc, &a, 1);
+LLVMValueRef th_emit_trunc(th_emit *e, LLVMValueRef a) {
+  return th_emit_intrinsic(e, TH_INTRINSIC_trunc, &a, 1);
 }
 
-LLVMValueRef th_add(th_emit *e, LLVMValueRef a, LLVMValueRef b) {
+LLVMValueRef th_emit_add(th_emit *e, LLVMValueRef a, LLVMValueRef b) {
   return LLVMBuildAdd(e->builder, a, b, "");
 }
 
-LLVMValueRef th_sub(th_emit *e, LLVMValueRef a, LLVMValueRef b) {
+LLVMValueRef th_emit_sub(th_emit *e, LLVMValueRef a, LLVMValueRef b) {
   return LLVMBuildSub(e->builder, a, b, "");
 }
 
-LLVMValueRef th_mul(th_emit *e, LLVMValueRef a, LLVMValueRef b) {
+LLVMValueRef th_emit_mul(th_emit *e, LLVMValueRef a, LLVMValueRef b) {
   return LLVMBuildMul(e->builder, a, b, "");
 }
 
-LLVMValueRef th_and(th_emit *e, LLVMValueRef a, LLVMValueRef b) {
+LLVMValueRef th_emit_and(th_emit *e, LLVMValueRef a, LLVMValueRef b) {
   return LLVMBuildAnd(e->builder, a, b, "");
 }
 
-LLVMValueRef th_or(th_emit *e, LLVMValueRef a, LLVMValueRef b) {
+LLVMValueRef th_emit_or(th_emit *e, LLVMValueRef a, LLVMValueRef b) {
   return LLVMBuildOr(e->builder, a, b, "");
 }
 
-LLVMValueRef th_xor(th_emit *e, LLVMValueRef a, LLVMValueRef b) {
+LLVMValueRef th_emit_xor(th_emit *e, LLVMValueRef a, LLVMValueRef b) {
   return LLVMBuildXor(e->builder, a, b, "");
 }
 
-LLVMValueRef th_not(th_emit *e, LLVMValueRef a) {
+LLVMValueRef th_emit_not(th_emit *e, LLVMValueRef a) {
   return LLVMBuildNot(e->builder, a, "");
 }
 
-LLVMValueRef th_shl(th_emit *e, LLVMValueRef a, unsigned bits) {
-  return LLVMBuildShl(e->builder, a, th_int_like(e, a, bits), "");
+LLVMValueRef th_emit_shl(th_emit *e, LLVMValueRef a, unsigned bits) {
+  return LLVMBuildShl(e->builder, a, th_emit_int(e, a, bits), "");
 }
 
-LLVMValueRef th_lshr(th_emit *e, LLVMValueRef a, unsigned bits) {
-  return LLVMBuildLShr(e->builder, a, th_int_like(e, a, bits), "");
+LLVMValueRef th_emit_lshr(th_emit *e, LLVMValueRef a, unsigned bits) {
+  return LLVMBuildLShr(e->builder, a, th_emit_int(e, a, bits), "");
 }
 
-LLVMValueRef th_ashr(th_emit *e, LLVMValueRef a, unsigned bits) {
-  return LLVMBuildAShr(e->builder, a, th_int_like(e, a, bits), "");
+LLVMValueRef th_emit_ashr(th_emit *e, LLVMValueRef a, unsigned bits) {
+  return LLVMBuildAShr(e->builder, a, th_emit_int(e, a, bits), "");
 }
 
-LLVMValueRef th_icmp(th_emit *e, LLVMIntPredicate p, LLVMValueRef a,
-                     LLVMValueRef b) {
+LLVMValueRef th_emit_icmp(th_emit *e, LLVMIntPredicate p, LLVMValueRef a,
+                          LLVMValueRef b) {
   return LLVMBuildICmp(e->builder, p, a, b, "");
 }
 
-LLVMValueRef th_fcmp(th_emit *e, LLVMRealPredicate p, LLVMValueRef a,
-                     LLVMValueRef b) {
+LLVMValueRef th_emit_fcmp(th_emit *e, LLVMRealPredicate p, LLVMValueRef a,
+                          LLVMValueRef b) {
   return emit_flags(e, LLVMBuildFCmp(e->builder, p, a, b, ""));
 }
 
-LLVMValueRef th_is_nan(th_emit *e, LLVMValueRef a) {
+LLVMValueRef th_emit_is_nan(th_emit *e, LLVMValueRef a) {
   return LLVMBuildFCmp(e->builder, LLVMRealUNO, a, a, "");
 }
 
-LLVMValueRef th_select(th_emit *e, LLVMValueRef condition, LLVMValueRef yes,
-                       LLVMValueRef no) {
+LLVMValueRef th_emit_select(th_emit *e, LLVMValueRef condition,
+                            LLVMValueRef yes, LLVMValueRef no) {
   return LLVMBuildSelect(e->builder, condition, yes, no, "");
 }
 
-LLVMValueRef th_bits(th_emit *e, LLVMValueRef a) {
-  return LLVMBuildBitCast(e->builder, a, th_type_bits(e, LLVMTypeOf(a)), "");
+LLVMValueRef th_emit_bits(th_emit *e, LLVMValueRef a) {
+  return LLVMBuildBitCast(e->builder, a, th_emit_type_bits(e, LLVMTypeOf(a)),
+                          "");
 }
 
-LLVMValueRef th_from_bits(th_emit *e, LLVMValueRef a, LLVMTypeRef type) {
+LLVMValueRef th_emit_from_bits(th_emit *e, LLVMValueRef a, LLVMTypeRef type) {
   return LLVMBuildBitCast(e->builder, a, type, "");
 }
 
-LLVMValueRef th_sext(th_emit *e, LLVMValueRef a, LLVMTypeRef element) {
-  LLVMTypeRef type = th_type_like(LLVMTypeOf(a), element);
+LLVMValueRef th_emit_sext(th_emit *e, LLVMValueRef a, LLVMTypeRef element) {
+  LLVMTypeRef type = th_emit_type_like(LLVMTypeOf(a), element);
   return LLVMBuildIntCast2(e->builder, a, type, true, "");
 }
 
-LLVMValueRef th_zext(th_emit *e, LLVMValueRef a, LLVMTypeRef element) {
-  LLVMTypeRef type = th_type_like(LLVMTypeOf(a), element);
+LLVMValueRef th_emit_zext(th_emit *e, LLVMValueRef a, LLVMTypeRef element) {
+  LLVMTypeRef type = th_emit_type_like(LLVMTypeOf(a), element);
   return LLVMBuildIntCast2(e->builder, a, type, false, "");
 }
 
 // ---- vectors ----
 
-LLVMValueRef th_splat(th_emit *e, LLVMValueRef scalar, unsigned lanes) {
+LLVMValueRef th_emit_splat(th_emit *e, LLVMValueRef scalar, unsigned lanes) {
   if (lanes == 1) {
     return scalar;
   }
-  LLVMTypeRef type = th_type_vector(LLVMTypeOf(scalar), lanes);
+  LLVMTypeRef type = th_emit_type_vector(LLVMTypeOf(scalar), lanes);
   if (LLVMIsConstant(scalar)) {
     return const_splat(type, scalar);
   }
   LLVMValueRef first = LLVMBuildInsertElement(e->builder, LLVMGetPoison(type),
-                                              scalar, th_i32(e, 0), "");
-  LLVMValueRef zeros = LLVMConstNull(th_type_vector(e->i32, lanes));
+                                              scalar, th_emit_i32(e, 0), "");
+  LLVMValueRef zeros = LLVMConstNull(th_emit_type_vector(e->i32, lanes));
   return LLVMBuildShuffleVector(e->builder, first, LLVMGetPoison(type), zeros,
                                 "");
 }
 
-LLVMValueRef th_extract(th_emit *e, LLVMValueRef vector, unsigned lane) {
+LLVMValueRef th_emit_extract(th_emit *e, LLVMValueRef vector, unsigned lane) {
   if (!type_is_vector(LLVMTypeOf(vector))) {
     return vector;
   }
-  LLVMValueRef index = th_i32(e, (int32_t)lane);
+  LLVMValueRef index = th_emit_i32(e, (int32_t)lane);
   return LLVMBuildExtractElement(e->builder, vector, index, "");
 }
 
-LLVMValueRef th_insert(th_emit *e, LLVMValueRef vector, LLVMValueRef scalar,
-                       unsigned lane) {
+LLVMValueRef th_emit_insert(th_emit *e, LLVMValueRef vector,
+                            LLVMValueRef scalar, unsigned lane) {
   if (!type_is_vector(LLVMTypeOf(vector))) {
     return scalar;
   }
-  LLVMValueRef index = th_i32(e, (int32_t)lane);
+  LLVMValueRef index = th_emit_i32(e, (int32_t)lane);
   return LLVMBuildInsertElement(e->builder, vector, scalar, index, "");
 }
 
-LLVMValueRef th_iota(th_emit *e, LLVMTypeRef element, unsigned lanes) {
+LLVMValueRef th_emit_iota(th_emit *e, LLVMTypeRef element, unsigned lanes) {
   if (lanes == 1) {
-    return th_const_int(e, element, 0);
+    return th_emit_const_int(e, element, 0);
   }
   LLVMValueRef values[TH_EMIT_MAX_LANES];
   TH_ASSERT(lanes <= TH_EMIT_MAX_LANES);
   for (unsigned i = 0; i < lanes; i++) {
-    values[i] = th_const_int(e, element, (int64_t)i);
+    values[i] = th_emit_const_int(e, element, (int64_t)i);
   }
   return LLVMConstVector(values, lanes);
 }
 
-LLVMValueRef th_shuffle(th_emit *e, LLVMValueRef a, LLVMValueRef b,
-                        const int *lanes, unsigned count) {
+LLVMValueRef th_emit_shuffle(th_emit *e, LLVMValueRef a, LLVMValueRef b,
+                             const int *lanes, unsigned count) {
   LLVMValueRef mask[TH_EMIT_MAX_LANES];
   TH_ASSERT(count <= TH_EMIT_MAX_LANES);
   for (unsigned i = 0; i < count; i++) {
-    mask[i] = lanes[i] < 0 ? LLVMGetPoison(e->i32) : th_i32(e, lanes[i]);
+    mask[i] = lanes[i] < 0 ? LLVMGetPoison(e->i32) : th_emit_i32(e, lanes[i]);
   }
   return LLVMBuildShuffleVector(e->builder, a, b, LLVMConstVector(mask, count),
                                 "");
 }
 
-LLVMValueRef th_slice(th_emit *e, LLVMValueRef vector, unsigned first,
-                      unsigned count) {
+LLVMValueRef th_emit_slice(th_emit *e, LLVMValueRef vector, unsigned first,
+                           unsigned count) {
   if (count == 1) {
-    return th_extract(e, vector, first);
+    return th_emit_extract(e, vector, first);
   }
   int lanes[TH_EMIT_MAX_LANES];
   TH_ASSERT(count <= TH_EMIT_MAX_LANES);
   for (unsigned i = 0; i < count; i++) {
     lanes[i] = (int)(first + i);
   }
-  return th_shuffle(e, vector, LLVMGetPoison(LLVMTypeOf(vector)), lanes, count);
+  return th_emit_shuffle(e, vector, LLVMGetPoison(LLVMTypeOf(vector)), lanes,
+                         count);
 }
 
 // Compared in 32 bits, which hold any lane number: `active` is limited first.
-LLVMValueRef th_tail_mask(th_emit *e, LLVMValueRef active, unsigned lanes) {
-  LLVMValueRef few = th_icmp(e, LLVMIntSLT, active, th_i64(e, lanes));
-  LLVMValueRef limit = th_select(e, few, active, th_i64(e, lanes));
+LLVMValueRef th_emit_tail_mask(th_emit *e, LLVMValueRef active,
+                               unsigned lanes) {
+  LLVMValueRef few = th_emit_icmp(e, LLVMIntSLT, active, th_emit_i64(e, lanes));
+  LLVMValueRef limit = th_emit_select(e, few, active, th_emit_i64(e, lanes));
   if (lanes == 1) {
-    return th_icmp(e, LLVMIntSGT, limit, th_i64(e, 0));
+    return th_emit_icmp(e, LLVMIntSGT, limit, th_emit_i64(e, 0));
   }
-  LLVMValueRef narrow = th_splat(e, th_sext(e, limit, e->i32), lanes);
-  return th_icmp(e, LLVMIntSLT, th_iota(e, e->i32, lanes), narrow);
+  LLVMValueRef narrow = th_emit_splat(e, th_emit_sext(e, limit, e->i32), lanes);
+  return th_emit_icmp(e, LLVMIntSLT, th_emit_iota(e, e->i32, lanes), narrow);
 }
 
-LLVMValueRef th_any(th_emit *e, LLVMValueRef mask) {
+LLVMValueRef th_emit_any(th_emit *e, LLVMValueRef mask) {
   if (!type_is_vector(LLVMTypeOf(mask))) {
     return mask;
   }
-  return th_intrinsic_call(e, TH_INTRINSIC_reduce_or, &mask, 1);
+  return th_emit_intrinsic(e, TH_INTRINSIC_reduce_or, &mask, 1);
 }
 
-LLVMValueRef th_reduce_lanes(th_emit *e, LLVMValueRef vector, th_combine_fn fn,
-                             void *user) {
-  unsigned lanes = th_type_lanes(LLVMTypeOf(vector));
+LLVMValueRef th_emit_reduce_lanes(th_emit *e, LLVMValueRef vector,
+                                  th_emit_combine_fn fn, void *user) {
+  unsigned lanes = th_emit_type_lanes(LLVMTypeOf(vector));
   TH_ASSERT((lanes & (lanes - 1)) == 0);
   while (lanes > 1) {
     lanes /= 2;
-    LLVMValueRef low = th_slice(e, vector, 0, lanes);
-    LLVMValueRef high = th_slice(e, vector, lanes, lanes);
+    LLVMValueRef low = th_emit_slice(e, vector, 0, lanes);
+    LLVMValueRef high = th_emit_slice(e, vector, lanes, lanes);
     vector = fn(e, low, high, user);
   }
-  return th_extract(e, vector, 0);
+  return th_emit_extract(e, vector, 0);
 }
 
 // ---- memory ----
 
-LLVMValueRef th_gep(th_emit *e, LLVMTypeRef type, LLVMValueRef pointer,
-                    LLVMValueRef index) {
+LLVMValueRef th_emit_gep(th_emit *e, LLVMTypeRef type, LLVMValueRef pointer,
+                         LLVMValueRef index) {
   return LLVMBuildGEP2(e->builder, type, pointer, &index, 1, "");
 }
 
-LLVMValueRef th_load(th_emit *e, LLVMTypeRef type, LLVMValueRef pointer,
-                     unsigned align) {
+LLVMValueRef th_emit_load(th_emit *e, LLVMTypeRef type, LLVMValueRef pointer,
+                          unsigned align) {
   LLVMValueRef load = LLVMBuildLoad2(e->builder, type, pointer, "");
   LLVMSetAlignment(load, align);
   return load;
 }
 
-LLVMValueRef th_store(th_emit *e, LLVMValueRef value, LLVMValueRef pointer,
-                      unsigned align) {
+LLVMValueRef th_emit_store(th_emit *e, LLVMValueRef value, LLVMValueRef pointer,
+                           unsigned align) {
   LLVMValueRef store = LLVMBuildStore(e->builder, value, pointer);
   LLVMSetAlignment(store, align);
   return store;
@@ -458,14 +462,15 @@ static void memory_set_align(th_emit *e, LLVMValueRef call, unsigned argument,
                            emit_enum_attribute(e, "align", align));
 }
 
-LLVMValueRef th_masked_load(th_emit *e, LLVMTypeRef type, LLVMValueRef pointer,
-                            LLVMValueRef mask, unsigned align) {
+LLVMValueRef th_emit_masked_load(th_emit *e, LLVMTypeRef type,
+                                 LLVMValueRef pointer, LLVMValueRef mask,
+                                 unsigned align) {
   LLVMValueRef zero = LLVMConstNull(type);
   if (!type_is_vector(type)) {
-    th_if branch;
-    th_if_begin(e, &branch, mask);
-    LLVMValueRef loaded = th_load(e, type, pointer, align), out;
-    th_if_then_end(e, &branch, &loaded, &zero, 1, &out);
+    th_emit_if branch;
+    th_emit_if_begin(e, &branch, mask);
+    LLVMValueRef loaded = th_emit_load(e, type, pointer, align), out;
+    th_emit_if_then_end(e, &branch, &loaded, &zero, 1, &out);
     return out;
   }
   LLVMTypeRef overloads[] = {type, LLVMTypeOf(pointer)};
@@ -476,14 +481,14 @@ LLVMValueRef th_masked_load(th_emit *e, LLVMTypeRef type, LLVMValueRef pointer,
   return call;
 }
 
-void th_masked_store(th_emit *e, LLVMValueRef value, LLVMValueRef pointer,
-                     LLVMValueRef mask, unsigned align) {
+void th_emit_masked_store(th_emit *e, LLVMValueRef value, LLVMValueRef pointer,
+                          LLVMValueRef mask, unsigned align) {
   LLVMTypeRef type = LLVMTypeOf(value);
   if (!type_is_vector(type)) {
-    th_if branch;
-    th_if_begin(e, &branch, mask);
-    th_store(e, value, pointer, align);
-    th_if_then_end(e, &branch, NULL, NULL, 0, NULL);
+    th_emit_if branch;
+    th_emit_if_begin(e, &branch, mask);
+    th_emit_store(e, value, pointer, align);
+    th_emit_if_then_end(e, &branch, NULL, NULL, 0, NULL);
     return;
   }
   LLVMTypeRef overloads[] = {type, LLVMTypeOf(pointer)};
@@ -501,11 +506,11 @@ static void memory_set_metadata(th_emit *e, LLVMValueRef v, const char *kind,
   LLVMSetMetadata(v, id, LLVMMetadataAsValue(e->context, node));
 }
 
-void th_set_invariant(th_emit *e, LLVMValueRef load) {
+void th_emit_set_invariant(th_emit *e, LLVMValueRef load) {
   memory_set_metadata(e, load, "invariant.load", NULL, 0);
 }
 
-void th_set_nontemporal(th_emit *e, LLVMValueRef store) {
-  LLVMMetadataRef one = LLVMValueAsMetadata(th_i32(e, 1));
+void th_emit_set_nontemporal(th_emit *e, LLVMValueRef store) {
+  LLVMMetadataRef one = LLVMValueAsMetadata(th_emit_i32(e, 1));
   memory_set_metadata(e, store, "nontemporal", &one, 1);
 }
