@@ -10,6 +10,7 @@
 static atomic_size_t alloc_made;      // since the last th_alloc_fail_at
 static atomic_size_t alloc_fail_from; // 0: none fails
 static atomic_bool alloc_sticky;
+static atomic_size_t alloc_live;
 
 // Counts one allocation; true when the test wants it to fail.
 static bool alloc_must_fail(void) {
@@ -23,16 +24,28 @@ static bool alloc_must_fail(void) {
          atomic_load_explicit(&alloc_sticky, memory_order_relaxed);
 }
 
+static void *alloc_counted(void *block) {
+  if (block) {
+    atomic_fetch_add_explicit(&alloc_live, 1, memory_order_relaxed);
+  }
+  return block;
+}
+
 void *th_malloc(size_t size) {
-  return alloc_must_fail() ? NULL : malloc(size ? size : 1);
+  return alloc_must_fail() ? NULL : alloc_counted(malloc(size ? size : 1));
 }
 
 void *th_calloc(size_t count, size_t size) {
   bool empty = count == 0 || size == 0;
-  return alloc_must_fail() ? NULL : calloc(empty ? 1 : count, empty ? 1 : size);
+  return alloc_must_fail()
+             ? NULL
+             : alloc_counted(calloc(empty ? 1 : count, empty ? 1 : size));
 }
 
 void *th_realloc(void *pointer, size_t size) {
+  if (!pointer) {
+    return th_malloc(size);
+  }
   return alloc_must_fail() ? NULL : realloc(pointer, size ? size : 1);
 }
 
@@ -42,10 +55,17 @@ void *th_aligned_alloc(size_t alignment, size_t size) {
   }
   // C17 wants the size to be a multiple of the alignment.
   size_t rounded = (size + alignment - 1) / alignment * alignment;
-  return aligned_alloc(alignment, rounded ? rounded : alignment);
+  return alloc_counted(aligned_alloc(alignment, rounded ? rounded : alignment));
 }
 
-void th_free(void *pointer) { free(pointer); }
+void th_free(void *pointer) {
+  if (pointer) {
+    atomic_fetch_sub_explicit(&alloc_live, 1, memory_order_relaxed);
+  }
+  free(pointer);
+}
+
+size_t th_alloc_live(void) { return atomic_load(&alloc_live); }
 
 char *th_strdup(const char *text) {
   size_t size = strlen(text) + 1;

@@ -1,5 +1,5 @@
 // The only way to the system allocator.  Each allocation can be made to fail in
-// turn; that costs one relaxed counter, so it is in every build.
+// turn; that costs a relaxed counter or two, so it is in every build.
 #ifndef TH_BASE_ALLOC_H
 #define TH_BASE_ALLOC_H
 
@@ -19,5 +19,8 @@ char *th_strdup(const char *text);
 // many were made since the last call.  Not for use while other threads
 // allocate.
 size_t th_alloc_fail_at(size_t ordinal, bool sticky);
+
+// Blocks that were allocated here and not freed yet.
+size_t th_alloc_live(void);
 
 #endif
