@@ -431,7 +431,8 @@ suite_aarch64() {
   need release || return
   # shellcheck disable=SC2086
   install_packages $long_packages
-  check aarch64 test/aarch64/run build/bin
+  check aarch64-emit ninja -C build aarch64-emit
+  tally aarch64 test/aarch64/run build/bin/aarch64-emit
 }
 
 # ---- running ---------------------------------------------------------------
