@@ -108,6 +108,7 @@ configure_package_config_file(cmake/thunderConfig.cmake.in
 write_basic_package_version_file(
   ${PROJECT_BINARY_DIR}/thunderConfigVersion.cmake
   COMPATIBILITY SameMinorVersion)
+file(RELATIVE_PATH TH_PC_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 configure_file(cmake/thunder.pc.in ${PROJECT_BINARY_DIR}/thunder.pc @ONLY)
 
 install(TARGETS thunder EXPORT thunderTargets)
