@@ -22,7 +22,8 @@ typedef struct th_code th_code;
 
 // Links the ELF object and looks `symbol` up.  The bytes are copied.  Two
 // objects may define the same symbol.  TH_BACKEND when the object is not one
-// of this machine, lacks the symbol or needs an unknown one, which is named.
+// of this machine, lacks the symbol or needs an unknown one, which is named;
+// with `ctx` NULL nothing is reported.
 th_status th_code_load(th_context *ctx, const void *object, size_t size,
                        const char *symbol, th_code **out_code);
 void *th_code_address(const th_code *code);
