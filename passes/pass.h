@@ -34,8 +34,6 @@ const th_pass_info *th_pass_find(const char *name, size_t length);
 typedef struct th_manager_options {
   bool verify_each;
   bool roundtrip_each; // parse(print(t)) == t after each pass
-  bool changed_only;   // dump: only passes that changed something
-  const char *dump_dir; // NN-pass.trace files; NULL: none
   // Called after each pass (dumps, user transforms may watch); may be NULL.
   void (*after)(void *user, const th_pass_info *pass, const th_trace *before,
                 const th_trace *after, int64_t nanoseconds);
@@ -49,10 +47,17 @@ typedef struct th_history {
   uint32_t count, cap;
 } th_history;
 
+void th_history_push(th_ir *ir, th_history *history, const th_trace *trace,
+                     int64_t nanoseconds);
+
 // Runs the passes that `names` lists ("dce,cse", "default" is all of them).
 th_status th_manager_run(th_pipeline *p, const char *names,
                          const th_manager_options *options,
                          const th_trace *in, th_history *history);
+
+// Is a statement only a window on its operand's memory?  (A reshape that has to
+// copy is not.)  Such a statement needs no executor.
+bool th_stmt_is_window(th_ir *ir, const th_stmt *stmt);
 
 // Prototypes of the passes.
 #define PASS(name, summary)                                                    \

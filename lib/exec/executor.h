@@ -28,9 +28,6 @@ struct th_executor {
   // A fusing executor: may this statement be part of a region; and the region.
   th_check_fn can_fuse;
   th_status (*fuse)(const th_executor *executor, th_fusion *fusion);
-  // Only regions with one of these (globs); NULL: any.
-  const char *const *anchors;
-  uint32_t anchor_count;
 };
 
 typedef struct th_executor_list {

@@ -71,6 +71,13 @@ th_value *th_trace_input(th_trace *trace, const th_type *type,
   return value;
 }
 
+void th_value_rename(th_trace *trace, th_value *value, const char *name) {
+  if (!value->input && !th_map_get(&trace->names, name)) {
+    value->name = th_ir_string(trace->ir, name);
+    th_map_put(&trace->names, value->name, value);
+  }
+}
+
 static void trace_escape(th_buffer *out, char c) {
   if (c == '.' || c == '_') {
     th_buffer_putc(out, c == '.' ? 'd' : 'u');

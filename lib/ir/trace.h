@@ -164,6 +164,9 @@ th_value *th_trace_value(th_trace *trace, const th_type *type,
 th_value *th_trace_input(th_trace *trace, const th_type *type,
                          const char *name, const th_input *input);
 
+// Gives a value another name when that is free; keeps the old one otherwise.
+void th_value_rename(th_trace *trace, th_value *value, const char *name);
+
 // An identifier made of an FQN, injective; see IR.md "Names".
 //   layers.0.weight -> t_layers_0_weight     fc_1.weight -> t_fc__1_weight
 const char *th_name_of_fqn(th_ir *ir, const char *fqn);

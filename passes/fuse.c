@@ -1,0 +1,182 @@
+// Fusion, `consecutive`: maximal runs of statements that one fusing executor
+// claimed become one region each, without reordering.
+//
+// A view at the border stays outside: what another statement reads of it is
+// written again behind the region as a window, on an input or on a result of
+// the region, so a region never copies for the sake of a view.
+#include "passes/pass.h"
+
+#include <string.h>
+
+typedef struct fuse_state {
+  th_pipeline *p;
+  const th_trace *in;
+  th_builder b;
+  th_remap m;
+  uint32_t *last_use; // by value id: statement index + 1, UINT32_MAX: result
+  uint32_t *group_of; // by value id: group number that defines it, 0 none
+  uint32_t now, group;
+} fuse_state;
+
+static void fuse_use(void *user, th_value *value) {
+  fuse_state *s = user;
+  s->last_use[value->id] = s->now;
+}
+
+static void fuse_scan(fuse_state *s) {
+  for (uint32_t i = 0; i < s->in->stmt_count; i++) {
+    s->now = i + 1;
+    th_stmt_operands(s->in->stmts[i], fuse_use, s);
+  }
+  s->now = UINT32_MAX;
+  th_arg_values(&s->in->result, fuse_use, s);
+}
+
+static const th_executor *fuse_executor(const fuse_state *s,
+                                        const th_stmt *stmt) {
+  for (uint32_t i = 0; stmt->executor && i < s->p->executors.count; i++) {
+    const th_executor *e = s->p->executors.items[i];
+    if (e->fuse && strcmp(e->name, stmt->executor) == 0 &&
+        !th_map_get(&e->claims, stmt->op->name)) {
+      return e;
+    }
+  }
+  return NULL;
+}
+
+typedef struct fuse_outs {
+  fuse_state *s;
+  th_value **values; // results of the region
+  uint32_t count, cap;
+  th_stmt **views; // written again behind it, in order
+  uint32_t view_count, view_cap;
+  bool *seen; // by value id
+} fuse_outs;
+
+// Makes `value` available outside: as a result, or as a window on one.
+static void fuse_need(fuse_outs *o, th_value *value) {
+  fuse_state *s = o->s;
+  if (o->seen[value->id] || s->group_of[value->id] != s->group) {
+    return;
+  }
+  o->seen[value->id] = true;
+  th_stmt *def = value->def;
+  if (th_stmt_is_window(s->p->ir, def)) {
+    fuse_need(o, def->args[0].value);
+    for (uint16_t i = 0; i < def->out_count; i++) {
+      if (def->outs[i]) {
+        o->seen[def->outs[i]->id] = true;
+      }
+    }
+    TH_PUSH(&s->p->ir->arena, o->views, o->view_count, o->view_cap) = def;
+  } else {
+    TH_PUSH(&s->p->ir->arena, o->values, o->count, o->cap) = value;
+  }
+}
+
+static void fuse_find_outs(fuse_outs *o, th_stmt *const *stmts,
+                           uint32_t count, uint32_t end) {
+  for (uint32_t i = 0; i < count; i++) {
+    for (uint16_t k = 0; k < stmts[i]->out_count; k++) {
+      th_value *out = stmts[i]->outs[k];
+      if (out && o->s->last_use[out->id] > end) {
+        fuse_need(o, out);
+      }
+    }
+  }
+}
+
+static bool fuse_only_windows(const fuse_state *s, th_stmt *const *stmts,
+                              uint32_t count) {
+  for (uint32_t i = 0; i < count; i++) {
+    if (!th_stmt_is_window(s->p->ir, stmts[i])) {
+      return false;
+    }
+  }
+  return true;
+}
+
+static void fuse_window(fuse_state *s, const th_stmt *stmt) {
+  th_stmt *copy = th_remap_stmt(&s->m, stmt);
+  if (copy) {
+    copy->executor = NULL;
+  }
+}
+
+static th_status fuse_region(fuse_state *s, const th_executor *e,
+                             th_stmt *const *stmts, uint32_t count,
+                             uint32_t end) {
+  fuse_outs o = {.s = s};
+  o.seen = TH_NEW_ARRAY(&s->p->ir->arena, bool, s->in->value_count);
+  s->group++;
+  for (uint32_t i = 0; i < count; i++) {
+    for (uint16_t k = 0; k < stmts[i]->out_count; k++) {
+      if (stmts[i]->outs[k]) {
+        s->group_of[stmts[i]->outs[k]->id] = s->group;
+      }
+    }
+  }
+  fuse_find_outs(&o, stmts, count, end);
+  if (o.count) {
+    th_fusion fusion = {.to = &s->b,
+                        .remap = &s->m,
+                        .stmts = stmts,
+                        .count = count,
+                        .outs = o.values,
+                        .out_count = o.count,
+                        .executor = e->name,
+                        .region_number = &s->p->region_number,
+                        .kernel_number = &s->p->kernel_number};
+    TH_TRY(e->fuse(e, &fusion));
+  }
+  for (uint32_t i = 0; i < o.view_count; i++) {
+    fuse_window(s, o.views[i]);
+  }
+  return s->b.status;
+}
+
+// Where the run of `e` that starts here ends.  Without fuel a run is a single
+// statement, so that a miscompilation can be bisected.
+static uint32_t fuse_run_end(const fuse_state *s, const th_executor *e,
+                             uint32_t start) {
+  uint32_t end = start;
+  if (s->p->fuel == 0) {
+    return start + 1;
+  }
+  s->p->fuel -= s->p->fuel > 0;
+  while (end < s->in->stmt_count &&
+         (fuse_executor(s, s->in->stmts[end]) == e)) {
+    end++;
+  }
+  return end;
+}
+
+th_status th_pass_fuse(th_pipeline *p, const th_trace *in, th_trace **out) {
+  fuse_state s = {.p = p, .in = in};
+  s.last_use = TH_NEW_ARRAY(&p->ir->arena, uint32_t, in->value_count);
+  s.group_of = TH_NEW_ARRAY(&p->ir->arena, uint32_t, in->value_count);
+  fuse_scan(&s);
+  *out = th_trace_like(in);
+  th_builder_init(&s.b, *out);
+  th_remap_init(&s.m, in, &s.b);
+  th_remap_inputs(&s.m);
+  for (uint32_t i = 0; i < in->stmt_count && s.b.status == TH_OK;) {
+    const th_executor *e = fuse_executor(&s, in->stmts[i]);
+    uint32_t end = e ? fuse_run_end(&s, e, i) : i + 1;
+    th_stmt *const *run = in->stmts + i;
+    if (!e) {
+      th_remap_stmt(&s.m, in->stmts[i]);
+    } else if (fuse_only_windows(&s, run, end - i)) {
+      for (uint32_t k = i; k < end; k++) {
+        fuse_window(&s, in->stmts[k]);
+      }
+    } else {
+      TH_TRY(fuse_region(&s, e, run, end - i, end));
+    }
+    i = end;
+  }
+  if (s.b.status == TH_OK) {
+    th_remap_result(&s.m);
+  }
+  return s.b.status;
+}

@@ -1,0 +1,135 @@
+// The pass manager: runs passes by name and keeps every trace.
+#include "passes/pass.h"
+
+#include <string.h>
+#include <time.h>
+
+const th_pass_info th_passes[] = {
+#define PASS(name, summary) {#name, summary, th_pass_##name},
+#include "passes/passes.def"
+#undef PASS
+};
+const size_t th_pass_count = TH_COUNT(th_passes);
+
+const th_pass_info *th_pass_find(const char *name, size_t length) {
+  for (size_t i = 0; i < th_pass_count; i++) {
+    if (strlen(th_passes[i].name) == length &&
+        memcmp(th_passes[i].name, name, length) == 0) {
+      return &th_passes[i];
+    }
+  }
+  return NULL;
+}
+
+static int64_t manager_now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+void th_history_push(th_ir *ir, th_history *history, const th_trace *trace,
+                     int64_t nanoseconds) {
+  if (history->count == history->cap) {
+    uint32_t cap = history->cap;
+    history->traces = th_arena_grow(&ir->arena, history->traces, &cap,
+                                    sizeof *history->traces);
+    history->nanoseconds =
+        th_arena_grow(&ir->arena, history->nanoseconds, &history->cap,
+                      sizeof *history->nanoseconds);
+  }
+  history->traces[history->count] = trace;
+  history->nanoseconds[history->count++] = nanoseconds;
+}
+
+// What a pass printed must be what it built.
+static th_status manager_roundtrip(th_pipeline *p, const char *pass,
+                                   const th_trace *trace) {
+  th_context *ctx = p->ir->ctx;
+  th_ir *ir = th_ir_new(ctx);
+  if (!ir) {
+    return TH_NO_MEMORY;
+  }
+  th_buffer first, second;
+  th_buffer_init(&first, &ir->arena);
+  th_buffer_init(&second, &ir->arena);
+  th_trace_print(&first, trace, NULL);
+  th_trace *again = NULL;
+  th_status status =
+      th_trace_parse(ir, pass, first.data, first.size, &again);
+  if (status == TH_OK) {
+    th_trace_print(&second, again, NULL);
+    if (strcmp(first.data, second.data) != 0 ||
+        !th_trace_equal(trace, again)) {
+      status = th_error(ctx, TH_VERIFY, TH_NOWHERE,
+                        "%s: the printed trace is read as another one", pass);
+    }
+  }
+  th_ir_release(ir);
+  return status;
+}
+
+static th_status manager_check(th_pipeline *p, const th_pass_info *pass,
+                               const th_manager_options *options,
+                               const th_trace *trace) {
+  if (options->verify_each) {
+    th_status status = th_trace_verify(trace);
+    if (status != TH_OK) {
+      th_note(p->ir->ctx, TH_NOWHERE, "the trace was made by pass '%s'",
+              pass->name);
+      return status;
+    }
+  }
+  return options->roundtrip_each ? manager_roundtrip(p, pass->name, trace)
+                                 : TH_OK;
+}
+
+static th_status manager_run_one(th_pipeline *p, const th_pass_info *pass,
+                                 const th_manager_options *options,
+                                 th_history *history) {
+  const th_trace *in = history->traces[history->count - 1];
+  th_trace *out = NULL;
+  int64_t start = manager_now();
+  th_status status = pass->fn(p, in, &out);
+  int64_t took = manager_now() - start;
+  if (status != TH_OK) {
+    if (th_last_status(p->ir->ctx) == TH_OK) {
+      th_error(p->ir->ctx, status, TH_NOWHERE, "pass '%s': %s", pass->name,
+               th_status_text(status));
+    }
+    return status;
+  }
+  out->provenance = th_arena_printf(
+      &p->ir->arena, "Constructed by %s (took %lld ms)", pass->name,
+      (long long)((took + 500000) / 1000000));
+  th_history_push(p->ir, history, out, took);
+  if (options->after) {
+    options->after(options->user, pass, in, out, took);
+  }
+  return manager_check(p, pass, options, out);
+}
+
+th_status th_manager_run(th_pipeline *p, const char *names,
+                         const th_manager_options *options,
+                         const th_trace *in, th_history *history) {
+  static const th_manager_options none = {0};
+  options = options ? options : &none;
+  if (history->count == 0) {
+    th_history_push(p->ir, history, in, 0);
+  }
+  for (const char *at = names; *at;) {
+    size_t n = strcspn(at, ",");
+    const th_pass_info *pass = th_pass_find(at, n);
+    if (n == strlen("default") && memcmp(at, "default", n) == 0) {
+      for (size_t i = 0; i < th_pass_count; i++) {
+        TH_TRY(manager_run_one(p, &th_passes[i], options, history));
+      }
+    } else if (pass) {
+      TH_TRY(manager_run_one(p, pass, options, history));
+    } else if (n) {
+      return th_error(p->ir->ctx, TH_NOT_FOUND, TH_NOWHERE,
+                      "there is no pass '%.*s'", (int)n, at);
+    }
+    at += n + (at[n] == ',');
+  }
+  return TH_OK;
+}
