@@ -106,8 +106,8 @@ static void context_add_or_lose(context_report *report) {
   }
 }
 
-th_status th_error(th_context *ctx, th_status status, th_loc loc,
-                   const char *fmt, ...) {
+th_status(th_error)(th_context *ctx, th_status status, th_loc loc,
+                    const char *fmt, ...) {
   if (!ctx) {
     return status;
   }

@@ -23,7 +23,7 @@ Test(base, every_status_has_a_text) {
 
 Test(base, dtype_names_read_back) {
   for (int i = 0; i < TH_DTYPE_COUNT; i++) {
-    cr_assert_eq(th_dtype_parse(th_dtype_name((th_dtype)i)), i);
+    cr_assert_eq((int)th_dtype_parse(th_dtype_name((th_dtype)i)), i);
     cr_assert(th_dtype_size((th_dtype)i) > 0);
   }
   cr_assert_eq(th_dtype_parse("bool"), TH_BOOL);
