@@ -12,6 +12,7 @@
 #include <llvm-c/Analysis.h>
 #include <llvm-c/Transforms/PassBuilder.h>
 
+#include <pthread.h>
 #include <string.h>
 
 static const char codegen_passes[] =
@@ -81,6 +82,70 @@ static void codegen_on_diagnostic(LLVMDiagnosticInfoRef info, void *user) {
   LLVMDisposeMessage(text);
 }
 
+// ---- machines --------------------------------------------------------------
+
+// A machine learns what its CPU can do at its first kernel, which takes longer
+// than a small kernel itself.  So machines are kept for the next th_codegen;
+// at any time each belongs to one or lies here.
+#define CODEGEN_KEPT 16
+
+typedef struct codegen_machine {
+  const th_target *target;
+  LLVMTargetMachineRef machine;
+} codegen_machine;
+
+static pthread_mutex_t codegen_lock = PTHREAD_MUTEX_INITIALIZER;
+static codegen_machine codegen_kept[CODEGEN_KEPT];
+
+static LLVMTargetMachineRef codegen_take_machine(const th_target *target) {
+  LLVMTargetMachineRef machine = NULL;
+  pthread_mutex_lock(&codegen_lock);
+  for (size_t i = 0; i < CODEGEN_KEPT && machine == NULL; i++) {
+    if (codegen_kept[i].target == target) {
+      machine = codegen_kept[i].machine;
+      codegen_kept[i] = (codegen_machine){0};
+    }
+  }
+  pthread_mutex_unlock(&codegen_lock);
+  return machine;
+}
+
+static void codegen_give_machine(const th_target *target,
+                                 LLVMTargetMachineRef machine) {
+  pthread_mutex_lock(&codegen_lock);
+  for (size_t i = 0; i < CODEGEN_KEPT && machine != NULL; i++) {
+    if (codegen_kept[i].target == NULL) {
+      codegen_kept[i] = (codegen_machine){target, machine};
+      machine = NULL;
+    }
+  }
+  pthread_mutex_unlock(&codegen_lock);
+  if (machine != NULL) {
+    LLVMDisposeTargetMachine(machine);
+  }
+}
+
+static th_status codegen_machine_for(th_context *ctx, const th_target *target,
+                                     LLVMTargetMachineRef *out_machine) {
+  *out_machine = codegen_take_machine(target);
+  if (*out_machine != NULL) {
+    return TH_OK;
+  }
+  LLVMTargetRef llvm;
+  char *error = NULL;
+  if (LLVMGetTargetFromTriple(target->triple, &llvm, &error)) {
+    th_status status = th_llvm_message(ctx, target->triple, error);
+    LLVMDisposeMessage(error);
+    return status;
+  }
+  *out_machine = LLVMCreateTargetMachine(
+      llvm, target->triple, target->cpu, target->features,
+      target->isa == TH_ISA_PTX ? LLVMCodeGenLevelNone
+                                : LLVMCodeGenLevelDefault,
+      LLVMRelocPIC, LLVMCodeModelSmall);
+  return TH_OK;
+}
+
 // ---- life ------------------------------------------------------------------
 
 th_status th_codegen_new(th_context *ctx, const th_target *target,
@@ -89,11 +154,8 @@ th_status th_codegen_new(th_context *ctx, const th_target *target,
   if (codegen == NULL) {
     return th_error(ctx, TH_NO_MEMORY, TH_NOWHERE, "code generator");
   }
-  LLVMTargetRef llvm;
-  char *error = NULL;
-  if (LLVMGetTargetFromTriple(target->triple, &llvm, &error)) {
-    th_status status = th_llvm_message(ctx, target->triple, error);
-    LLVMDisposeMessage(error);
+  th_status status = codegen_machine_for(ctx, target, &codegen->machine);
+  if (status != TH_OK) {
     th_free(codegen);
     return status;
   }
@@ -102,11 +164,6 @@ th_status th_codegen_new(th_context *ctx, const th_target *target,
   LLVMContextSetDiagnosticHandler(codegen->llvm, codegen_on_diagnostic,
                                   codegen);
   codegen->builder = LLVMCreateBuilderInContext(codegen->llvm);
-  codegen->machine = LLVMCreateTargetMachine(
-      llvm, target->triple, target->cpu, target->features,
-      target->isa == TH_ISA_PTX ? LLVMCodeGenLevelNone
-                                : LLVMCodeGenLevelDefault,
-      LLVMRelocPIC, LLVMCodeModelSmall);
   codegen->layout = LLVMCreateTargetDataLayout(codegen->machine);
   *out_codegen = codegen;
   return TH_OK;
@@ -119,7 +176,7 @@ void th_codegen_free(th_codegen *codegen) {
   LLVMDisposeBuilder(codegen->builder);
   LLVMContextDispose(codegen->llvm); // with the modules that are left in it
   LLVMDisposeTargetData(codegen->layout);
-  LLVMDisposeTargetMachine(codegen->machine);
+  codegen_give_machine(codegen->target, codegen->machine);
   th_free(codegen);
 }
 

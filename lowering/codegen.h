@@ -9,6 +9,8 @@
 //
 // Threads: a th_codegen belongs to one thread at a time.  Several threads,
 // each with its own, compile side by side without waiting for each other.
+// fork: the child may compile, unless another thread was compiling at that
+// moment: LLVM has locks that nobody would open in the child.
 //
 // What LLVM cannot select aborts the process.  So a module may use only the
 // intrinsics that codegen.c lists and call only its own functions and those
@@ -40,8 +42,8 @@ typedef struct th_bytes {
   size_t size;
 } th_bytes;
 
-// Meant to live for one kernel or a few: an LLVM context only grows.  In a
-// pass, register th_codegen_release with th_arena_defer.
+// Meant to live for one kernel or a few: an LLVM context only grows, and a new
+// one is cheap.  In a pass, register th_codegen_release with th_arena_defer.
 th_status th_codegen_new(th_context *ctx, const th_target *target,
                          th_codegen **out_codegen);
 void th_codegen_free(th_codegen *codegen); // NULL is fine

@@ -157,6 +157,18 @@ Test(target, calls_outside_the_list_are_named) {
   cr_expect(strstr(th_diagnostic_text(ctx, 0), "llvm.tan.f32") != NULL);
 }
 
+Test(target, a_machine_that_is_used_again_makes_the_same_bytes) {
+  th_bytes first, second;
+  cr_assert_eq(toy_object(ctx, "haswell", "k", 2, NULL, &first), TH_OK);
+  cr_assert_eq(toy_object(ctx, "haswell", "q", 5, "floorf", &second), TH_OK);
+  th_free(second.data);
+  cr_assert_eq(toy_object(ctx, "haswell", "k", 2, NULL, &second), TH_OK);
+  cr_assert_eq(first.size, second.size);
+  cr_expect_arr_eq(first.data, second.data, first.size);
+  th_free(first.data);
+  th_free(second.data);
+}
+
 typedef struct target_worker {
   pthread_t thread;
   th_status status;
