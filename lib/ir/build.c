@@ -162,6 +162,9 @@ static th_status build_infer(th_builder *b, th_stmt *stmt,
   stmt->outs = TH_NEW_ARRAY(&b->ir->arena, th_value *, in.out_count + 1);
   for (uint32_t i = 0; i < in.out_count; i++) {
     const char *name = names ? names[i] : NULL;
+    if (in.outs[i].kind == TH_KIND_NONE) { // a result that does not exist
+      continue;
+    }
     if (!name && in.outs[i].kind == TH_KIND_NUMBER &&
         in.outs[i].num->op == TH_X_SYM) {
       name = in.outs[i].num->symbol->name;

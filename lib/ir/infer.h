@@ -16,6 +16,11 @@ typedef struct th_infer {
   th_type *outs; // room for out_cap
   uint32_t out_count, out_cap;
   const th_value *culprit; // whose producer a note should name
+  // A statement that is inferred again: the types that its results have.  A
+  // size that depends on data keeps its symbol so, where it would get a fresh
+  // one.  NULL: a new statement.
+  const th_type *known;
+  uint32_t known_count;
 } th_infer;
 
 // Runs the row's rule; what it reports has the statement's location.
