@@ -280,8 +280,7 @@ static bool disk_shard_add(disk_shard *shard, const char *name,
 }
 
 // Lists the entries, and removes temporary files that have no writer any more.
-static bool disk_shard_scan(DIR *folder, disk_shard *shard) {
-  int fd = dirfd(folder);
+static bool disk_shard_scan(int fd, DIR *folder, disk_shard *shard) {
   time_t now = time(NULL);
   for (struct dirent *item; (item = readdir(folder)) != NULL;) {
     struct stat facts;
@@ -334,7 +333,7 @@ static void disk_trim(th_disk *disk, const uint8_t key[32]) {
     return;
   }
   disk_shard shard = {0};
-  if (disk_shard_scan(folder, &shard)) {
+  if (disk_shard_scan(fd, folder, &shard)) {
     disk_shard_shrink(fd, &shard, disk->limit / DISK_SHARDS, slash + 1);
   }
   th_free(shard.entries);

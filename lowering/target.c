@@ -14,6 +14,7 @@
 #include <llvm-c/TargetMachine.h>
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -225,8 +226,11 @@ static void target_free(th_target *target) {
 
 static th_status target_not_found(th_context *ctx, const char *name) {
   char list[512] = "host";
+  char *end = list + strlen(list);
   for (size_t i = 0; i < TH_COUNT(target_rows); i++) {
-    strcat(strcat(list, ", "), target_rows[i].name);
+    end += snprintf(end, (size_t)(list + sizeof list - end), ", %s",
+                    target_rows[i].name);
+    TH_ASSERT(end < list + sizeof list);
   }
   return th_error(ctx, TH_NOT_FOUND, TH_NOWHERE,
                   "target '%.60s' is not known: one of %s", name, list);

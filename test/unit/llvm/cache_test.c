@@ -32,7 +32,7 @@ static int cache_remove_one(const char *path, const struct stat *facts,
 }
 
 static void cache_setup(void) {
-  strcpy(folder, "/tmp/thunder-cache-XXXXXX");
+  snprintf(folder, sizeof folder, "/tmp/thunder-cache-XXXXXX");
   cr_assert_not_null(mkdtemp(folder));
   setenv("TH_CACHE_DIR", folder, 1);
   unsetenv("TH_NO_CACHE");
@@ -260,33 +260,39 @@ Test(cache, a_folder_that_is_a_file_is_not_used) {
   cache_expect_one_warning("'/dev/null'");
 }
 
+static int cache_give_away(const char *path, const struct stat *facts, int type,
+                           struct FTW *walk) {
+  (void)facts, (void)type, (void)walk;
+  return lchown(path, 65534, 65534);
+}
+
+// Mode of all folders inside.
+static void cache_chmod_folders(mode_t mode) {
+  char path[96];
+  snprintf(path, sizeof path, "%s/objects", folder);
+  chmod(path, 0700);
+  for (const char *digit = "0123456789abcdef"; *digit != 0; digit++) {
+    char shard[128];
+    snprintf(shard, sizeof shard, "%s/%c", path, *digit);
+    chmod(shard, mode);
+  }
+  chmod(path, mode);
+}
+
 Test(cache, a_read_only_folder_costs_the_cache) {
   cr_assert_eq(cache_get(ctx, 9), 27);
   cache_fresh_context();
-  if (geteuid() == 0) { // whom no mode stops
-    char command[128];
-    snprintf(command, sizeof command, "chown -R 65534 %s", folder);
-    cr_assert_eq(system(command), 0);
+  bool root = geteuid() == 0; // whom no mode stops
+  if (root) {
+    cr_assert_eq(nftw(folder, cache_give_away, 8, FTW_PHYS), 0);
     cr_assert_eq(seteuid(65534), 0);
   }
-  for (char digit = '0'; digit <= 'f'; digit++) {
-    char shard[96];
-    snprintf(shard, sizeof shard, "%s/objects/%c", folder, digit);
-    chmod(shard, 0500);
-  }
-  char objects[96];
-  snprintf(objects, sizeof objects, "%s/objects", folder);
-  chmod(objects, 0500);
+  cache_chmod_folders(0500);
   cr_expect_eq(cache_get(ctx, 9), 27);
   cr_expect_eq(th_kernel_stats_get(ctx).disk_hits, 1, "reading goes on");
   cache_expect_one_warning("nothing more is written");
-  for (char digit = '0'; digit <= 'f'; digit++) {
-    char shard[96];
-    snprintf(shard, sizeof shard, "%s/objects/%c", folder, digit);
-    chmod(objects, 0700);
-    chmod(shard, 0700);
-  }
-  if (getuid() == 0) {
+  cache_chmod_folders(0700);
+  if (root) {
     cr_assert_eq(seteuid(0), 0);
   }
 }
@@ -358,7 +364,7 @@ Test(cache, an_entry_under_another_name_is_removed) {
   cr_expect_eq(cache_get(ctx, 2), 6);
   cr_expect_eq(cache_get(ctx, 3), 9);
   char from[256];
-  strcpy(from, cache_path(2));
+  snprintf(from, sizeof from, "%s", cache_path(2));
   cr_assert_eq(rename(from, cache_path(3)), 0);
   th_disk disk;
   th_disk_open(ctx, NULL, 0, &disk);
