@@ -3,7 +3,6 @@
 
 #include "base/context.h"
 
-#include <llvm-c/Analysis.h>
 #include <string.h>
 
 static const char *const emit_intrinsic_names[TH_INTRINSIC_COUNT] = {
@@ -41,18 +40,6 @@ void th_emit_init(th_emit *e, LLVMModuleRef module, th_emit_target target) {
 void th_emit_deinit(th_emit *e) {
   LLVMDisposeBuilder(e->builder);
   e->builder = NULL;
-}
-
-th_status th_emit_module_verify(const th_emit *e, th_context *ctx) {
-  char *text = NULL;
-  th_status status = TH_OK;
-  if (LLVMVerifyModule(e->module, LLVMReturnStatusAction, &text)) {
-    int length = (int)strcspn(text, "\n");
-    status = th_error(ctx, TH_BACKEND, TH_NOWHERE,
-                      "malformed LLVM module: %.*s", length, text);
-  }
-  LLVMDisposeMessage(text);
-  return status;
 }
 
 void th_emit_function(th_emit *e, const char *name, LLVMTypeRef result,

@@ -12,8 +12,7 @@
 // functions of math.h clear them for their own inside.
 //
 // It does not create modules for a target, run passes or make objects
-// (target.h), and does not report mistakes of the emitter: those are caught
-// by th_emit_module_verify.
+// (codegen.h, which also verifies the module: LLVM aborts on malformed ones).
 #ifndef TH_LOWERING_EMIT_H
 #define TH_LOWERING_EMIT_H
 
@@ -86,10 +85,6 @@ typedef struct th_emit {
 // released by th_emit_deinit.
 void th_emit_init(th_emit *e, LLVMModuleRef module, th_emit_target target);
 void th_emit_deinit(th_emit *e);
-
-// TH_OK, or TH_BACKEND with the verifier's first line as a diagnostic.  Call
-// it before code generation: LLVM aborts on malformed modules.
-th_status th_emit_module_verify(const th_emit *e, th_context *ctx);
 
 // ---- functions ----
 

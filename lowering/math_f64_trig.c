@@ -1,0 +1,246 @@
+// f64: trigonometric functions, their inverses, hypot.
+#include "lowering/math_f64.h"
+
+#define PI_2_HIGH 1.5707963267948966
+#define PI_2_MIDDLE 6.123233995736766e-17
+#define PI_2_LOW -1.4973849048591698e-33
+// Up to here three parts of pi/2 leave a remainder that is exact to the last
+// bit of a pair: no double below 2^30 is nearer than 2^-62 to a multiple.
+#define TRIG_LARGE 0x1p30
+#define TRIG_ROUNDER 0x1.8p52
+
+typedef struct trig_reduced {
+  math_pair r;   // in [-pi/4, pi/4]
+  value quarter; // i64 lanes, the low two bits count
+} trig_reduced;
+
+static trig_reduced trig_reduce(th_emit *e, value x) {
+  value rounder = th_emit_float(e, x, TRIG_ROUNDER);
+  value sum = th_emit_fma(e, x, th_emit_float(e, x, M_2_PI), rounder);
+  value n = th_emit_fsub(e, sum, rounder);
+  // The first step is exact, as is the product of the second.
+  value first = th_emit_fma(e, n, th_emit_float(e, x, -PI_2_HIGH), x);
+  math_pair middle =
+      th_math_two_product(e, n, th_emit_float(e, x, -PI_2_MIDDLE));
+  math_pair r = th_math_two_sum(e, first, middle.hi);
+  value low = th_emit_fadd(e, r.lo, middle.lo);
+  low = th_emit_fma(e, n, th_emit_float(e, x, -PI_2_LOW), low);
+  r = th_math_quick_sum(e, r.hi, low);
+  value io[] = {r.hi, th_emit_bits(e, sum), r.lo};
+  value large = th_emit_fcmp(e, LLVMRealOGT, th_emit_fabs(e, x),
+                             th_emit_float(e, x, TRIG_LARGE));
+  th_math_rare(e, large, x, th_f64_reduce_large, io, TH_COUNT(io));
+  return (trig_reduced){{io[0], io[2]}, io[1]};
+}
+
+// sin(r) = r + r^3 P(r^2), 2^-57; the low part enters times cos(r).
+static value trig_kernel_sine(th_emit *e, math_pair r, value z) {
+  static const double p[] = {
+      -7.5784034289802762e-13, 1.6058360443308689e-10,  -2.5052104860803091e-08,
+      2.7557319213985267e-06,  -0.00019841269841254649, 0.0083333333333333228,
+      -0.16666666666666666,
+  };
+  value half = th_emit_fmul(e, z, th_emit_float(e, z, -0.5));
+  value low = th_emit_fma(e, half, r.lo, r.lo);
+  value y = th_math_poly2(e, z, th_emit_fmul(e, z, z), p, TH_COUNT(p));
+  y = th_emit_fma(e, y, th_emit_fmul(e, z, r.hi), low);
+  return th_emit_fadd(e, r.hi, y);
+}
+
+// cos(r) = 1 - r^2/2 + r^4 Q(r^2); 1 - r^2/2 as a pair.
+static value trig_kernel_cosine(th_emit *e, math_pair r, value z) {
+  static const double q[] = {
+      4.7376668883836782e-14,  -1.1470282984951023e-11, 2.0876754270703332e-09,
+      -2.7557319214926977e-07, 2.4801587301570381e-05,  -0.0013888888888888872,
+      0.041666666666666664,
+  };
+  value half = th_emit_fmul(e, z, th_emit_float(e, z, -0.5));
+  math_pair top = th_math_quick_sum(e, th_emit_float(e, z, 1.0), half);
+  value z2 = th_emit_fmul(e, z, z);
+  value y = th_math_poly2(e, z, z2, q, TH_COUNT(q));
+  value low = th_emit_fma(e, th_emit_fneg(e, r.hi), r.lo, top.lo);
+  return th_emit_fadd(e, top.hi, th_emit_fma(e, z2, y, low));
+}
+
+static value trig_bit(th_emit *e, value quarter, int64_t bit) {
+  value masked = th_emit_and(e, quarter, th_emit_int(e, quarter, bit));
+  return th_emit_icmp(e, LLVMIntNE, masked, th_emit_int(e, quarter, 0));
+}
+
+// Sine of `quarter` quarters and r: sin, cos, -sin, -cos in turn.
+static value trig_sine(th_emit *e, math_pair r, value quarter) {
+  value z = th_emit_fmul(e, r.hi, r.hi);
+  value sine = trig_kernel_sine(e, r, z);
+  value cosine = trig_kernel_cosine(e, r, z);
+  value y = th_emit_select(e, trig_bit(e, quarter, 1), cosine, sine);
+  value sign = th_emit_and(e, quarter, th_emit_int(e, quarter, 2));
+  sign = th_emit_shl(e, sign, 62);
+  value bits = th_emit_xor(e, th_emit_bits(e, y), sign);
+  return th_emit_from_bits(e, bits, LLVMTypeOf(z));
+}
+
+// The reduction turns -0 into 0, hence the last step of these two.
+value th_f64_sin(th_emit *e, value x) {
+  trig_reduced t = trig_reduce(e, x);
+  value zero = th_emit_fcmp(e, LLVMRealOEQ, x, th_emit_float(e, x, 0.0));
+  return th_emit_select(e, zero, x, trig_sine(e, t.r, t.quarter));
+}
+
+value th_f64_tan(th_emit *e, value x) {
+  trig_reduced t = trig_reduce(e, x);
+  value z = th_emit_fmul(e, t.r.hi, t.r.hi);
+  value sine = trig_kernel_sine(e, t.r, z);
+  value cosine = trig_kernel_cosine(e, t.r, z);
+  value odd = trig_bit(e, t.quarter, 1);
+  value top = th_emit_select(e, odd, th_emit_fneg(e, cosine), sine);
+  value bottom = th_emit_select(e, odd, sine, cosine);
+  value zero = th_emit_fcmp(e, LLVMRealOEQ, x, th_emit_float(e, x, 0.0));
+  return th_emit_select(e, zero, x, th_emit_fdiv(e, top, bottom));
+}
+
+value th_f64_cos(th_emit *e, value x) {
+  trig_reduced t = trig_reduce(e, x);
+  value quarter = th_emit_add(e, t.quarter, th_emit_int(e, t.quarter, 1));
+  return trig_sine(e, t.r, quarter);
+}
+
+// ---- inverse functions ----
+
+// high + low - y.
+static value trig_less(th_emit *e, double high, double low, value y) {
+  value rest = th_emit_fsub(e, y, th_emit_float(e, y, low));
+  return th_emit_fsub(e, th_emit_float(e, y, high), rest);
+}
+
+static value trig_complement(th_emit *e, value y) {
+  return trig_less(e, PI_2_HIGH, PI_2_MIDDLE, y);
+}
+
+static value trig_supplement(th_emit *e, value y) {
+  return trig_less(e, 2 * PI_2_HIGH, 2 * PI_2_MIDDLE, y);
+}
+
+typedef struct trig_arc {
+  value large; // |x| > 1/2
+  value y;     // asin(|x|), or half of acos(|x|) when large
+} trig_arc;
+
+// asin(s) = s + s z P(z), z = s^2; above 1/2 with z = (1 - |x|) / 2.
+static trig_arc trig_arc_sine(th_emit *e, value x) {
+  static const double p[] = {
+      0.032755252339926495,  -0.021196708907473442, 0.021843608795696929,
+      0.0036519246144214664, 0.01079427372477698,   0.011396485226236269,
+      0.013981107681273827,  0.017351588892651825,  0.022372216225866996,
+      0.030381942665684957,  0.044642857175448095,  0.074999999999699696,
+      0.16666666666666763,
+  };
+  value half = th_emit_float(e, x, 0.5), t = th_emit_fabs(e, x);
+  trig_arc arc = {.large = th_emit_fcmp(e, LLVMRealOGT, t, half)};
+  value rest = th_emit_fsub(e, th_emit_float(e, x, 1.0), t);
+  value folded = th_emit_fmul(e, rest, half);
+  value z = th_emit_select(e, arc.large, folded, th_emit_fmul(e, t, t));
+  value root = th_emit_sqrt(e, z);
+  value s = th_emit_select(e, arc.large, root, t);
+  value y = th_math_poly2(e, z, th_emit_fmul(e, z, z), p, TH_COUNT(p));
+  arc.y = th_emit_fma(e, y, th_emit_fmul(e, s, z), s);
+  return arc;
+}
+
+value th_f64_asin(th_emit *e, value x) {
+  trig_arc arc = trig_arc_sine(e, x);
+  value large = trig_complement(e, th_emit_fadd(e, arc.y, arc.y));
+  value y = th_emit_select(e, arc.large, large, arc.y);
+  return th_emit_copysign(e, y, x);
+}
+
+value th_f64_acos(th_emit *e, value x) {
+  trig_arc arc = trig_arc_sine(e, x);
+  value twice = th_emit_fadd(e, arc.y, arc.y);
+  value negative = th_emit_fcmp(e, LLVMRealOLT, x, th_emit_float(e, x, 0.0));
+  value large = th_emit_select(e, negative, trig_supplement(e, twice), twice);
+  value small = trig_complement(e, th_emit_copysign(e, arc.y, x));
+  return th_emit_select(e, arc.large, large, small);
+}
+
+// atan on [0, 1]: about 0, 1/2 or 1, then t + t^3 P(t^2) for |t| <= 7/16.
+static value trig_arc_tangent(th_emit *e, value t) {
+  static const double p[] = {
+      -0.016231468960847706, 0.036476215973621079,  -0.049744477438101439,
+      0.058329685308820677,  -0.066609809190944391, 0.076918671573741507,
+      -0.090908865662836125, 0.11111110383474783,   -0.14285714272013234,
+      0.19999999999871054,   -0.3333333333333291,
+  };
+  value one = th_emit_float(e, t, 1.0), two = th_emit_float(e, t, 2.0);
+  value zero = th_emit_float(e, t, 0.0);
+  value middle = th_emit_fcmp(e, LLVMRealOGE, t, th_emit_float(e, t, 0.4375));
+  value upper = th_emit_fcmp(e, LLVMRealOGE, t, th_emit_float(e, t, 0.6875));
+  value twice = th_emit_fsub(e, th_emit_fadd(e, t, t), one);
+  value top = th_emit_select(e, upper, th_emit_fsub(e, t, one), twice);
+  value base = th_emit_select(e, upper, one, two);
+  value u = th_emit_fdiv(e, top, th_emit_fadd(e, t, base));
+  u = th_emit_select(e, middle, u, t);
+  value high = th_emit_select(e, upper, th_emit_float(e, t, 0.5 * PI_2_HIGH),
+                              th_emit_float(e, t, 0.46364760900080609));
+  value low = th_emit_select(e, upper, th_emit_float(e, t, 0.5 * PI_2_MIDDLE),
+                             th_emit_float(e, t, 2.2698777452961687e-17));
+  value z = th_emit_fmul(e, u, u);
+  value y = th_math_poly2(e, z, th_emit_fmul(e, z, z), p, TH_COUNT(p));
+  low = th_emit_select(e, middle, low, zero);
+  y = th_emit_fma(e, y, th_emit_fmul(e, z, u), low);
+  value moved = th_emit_fadd(e, high, th_emit_fadd(e, u, y));
+  return th_emit_select(e, middle, moved, th_emit_fadd(e, u, y));
+}
+
+value th_f64_atan(th_emit *e, value x) {
+  value size = th_emit_fabs(e, x), one = th_emit_float(e, x, 1.0);
+  value large = th_emit_fcmp(e, LLVMRealOGT, size, one);
+  value t = th_emit_select(e, large, th_emit_fdiv(e, one, size), size);
+  value y = trig_arc_tangent(e, t);
+  y = th_emit_select(e, large, trig_complement(e, y), y);
+  return th_emit_copysign(e, y, x);
+}
+
+// The angle of the smaller over the larger coordinate, then turned into its
+// octant.  Equal infinities count as 1, two zeros as 0.
+value th_f64_atan2(th_emit *e, value y, value x) {
+  value ax = th_emit_fabs(e, x), ay = th_emit_fabs(e, y);
+  value zero = th_emit_float(e, x, 0.0), one = th_emit_float(e, x, 1.0);
+  value steep = th_emit_fcmp(e, LLVMRealOGT, ay, ax);
+  value top = th_emit_select(e, steep, ax, ay);
+  value bottom = th_emit_select(e, steep, ay, ax);
+  value equal = th_emit_fcmp(e, LLVMRealOEQ, top, bottom);
+  value t = th_emit_select(e, equal, one, th_emit_fdiv(e, top, bottom));
+  value flat = th_emit_fcmp(e, LLVMRealOEQ, top, zero);
+  t = th_emit_select(e, flat, zero, t);
+  value angle = trig_arc_tangent(e, t);
+  angle = th_emit_select(e, steep, trig_complement(e, angle), angle);
+  value bits = th_emit_bits(e, x);
+  value left = th_emit_icmp(e, LLVMIntSLT, bits, th_emit_int(e, bits, 0));
+  angle = th_emit_select(e, left, trig_supplement(e, angle), angle);
+  value both = th_emit_fcmp(e, LLVMRealORD, x, y);
+  angle = th_emit_copysign(e, angle, y);
+  return th_emit_select(e, both, angle, th_emit_fadd(e, x, y));
+}
+
+// Moved away from the ends of the range by a power of two, so that the squares
+// neither overflow nor vanish.
+value th_f64_hypot(th_emit *e, value x, value y) {
+  value ax = th_emit_fabs(e, x), ay = th_emit_fabs(e, y);
+  value one = th_emit_float(e, x, 1.0),
+        infinity = th_emit_float(e, x, INFINITY);
+  value large = th_emit_fmax(e, ax, ay);
+  value above =
+      th_emit_fcmp(e, LLVMRealOGT, large, th_emit_float(e, x, 0x1p500));
+  value below =
+      th_emit_fcmp(e, LLVMRealOLT, large, th_emit_float(e, x, 0x1p-450));
+  value down = th_emit_select(e, above, th_emit_float(e, x, 0x1p-600), one);
+  down = th_emit_select(e, below, th_emit_float(e, x, 0x1p600), down);
+  value up = th_emit_select(e, above, th_emit_float(e, x, 0x1p600), one);
+  up = th_emit_select(e, below, th_emit_float(e, x, 0x1p-600), up);
+  value a = th_emit_fmul(e, ax, down), b = th_emit_fmul(e, ay, down);
+  value sum = th_emit_fma(e, a, a, th_emit_fmul(e, b, b));
+  value size = th_emit_fmul(e, th_emit_sqrt(e, sum), up);
+  value far = th_emit_or(e, th_emit_fcmp(e, LLVMRealOEQ, ax, infinity),
+                         th_emit_fcmp(e, LLVMRealOEQ, ay, infinity));
+  return th_emit_select(e, far, infinity, size);
+}
