@@ -13,6 +13,7 @@ extern "C" {
 #endif
 
 #ifndef DLPACK_DLPACK_H_
+// NOLINTBEGIN(readability-identifier-naming): names of DLPack's
 #define DLPACK_DLPACK_H_
 
 #define DLPACK_MAJOR_VERSION 1
@@ -100,6 +101,7 @@ typedef struct DLManagedTensorVersioned {
   DLTensor dl_tensor;
 } DLManagedTensorVersioned;
 
+// NOLINTEND(readability-identifier-naming)
 #endif // DLPACK_DLPACK_H_
 
 // The tensor as DLPack's structure, on the same memory; it holds a count of the

@@ -3,6 +3,7 @@
 // block are plain, so the compiler vectorises those that can be.
 #include "tensor/element.h"
 
+#include "base/context.h"
 #include "base/half.h"
 
 #include <math.h>
@@ -59,7 +60,7 @@ static void element_read_doubles(th_dtype dtype, const char *from,
     ELEMENT_FLOATS(X)
 #undef X
   default:
-    break;
+    TH_ASSERT(!"a dtype of the table");
   }
 }
 
@@ -77,7 +78,7 @@ static void element_read_ints(th_dtype dtype, const char *from, ptrdiff_t step,
     ELEMENT_INTS(X)
 #undef X
   default:
-    break;
+    TH_ASSERT(!"a dtype of the table");
   }
 }
 
@@ -102,7 +103,7 @@ static void element_write_doubles(th_dtype dtype, char *to, ptrdiff_t step,
     ELEMENT_INTS(X)
 #undef X
   default:
-    break;
+    TH_ASSERT(!"a dtype of the table");
   }
 }
 
@@ -118,7 +119,7 @@ static void element_write_ints(th_dtype dtype, char *to, ptrdiff_t step,
     ELEMENT_INTS(X)
 #undef X
   default:
-    break;
+    TH_ASSERT(!"a dtype of the table");
   }
 }
 

@@ -93,8 +93,8 @@ th_status th_shape_check(th_context *ctx, th_dtype dtype, int rank,
 th_status th_tensor_make(th_context *ctx, th_storage *storage, th_dtype dtype,
                          int rank, const int64_t *dims, const int64_t *strides,
                          int64_t offset, th_tensor **out_tensor) {
-  int64_t numel;
-  int64_t extent;
+  int64_t numel = 0;
+  int64_t extent = 0;
   TH_TRY(th_shape_check(ctx, dtype, rank, dims, strides, &numel, &extent));
   int64_t bytes = extent * (int64_t)th_dtype_size(dtype);
   if (offset < 0 || offset > (int64_t)storage->size ||
@@ -143,8 +143,8 @@ static th_status tensor_adopt(th_context *ctx, th_storage *storage,
 
 th_status th_tensor_empty(th_context *ctx, th_dtype dtype, int rank,
                           const int64_t *dims, th_tensor **out_tensor) {
-  int64_t numel;
-  int64_t extent;
+  int64_t numel = 0;
+  int64_t extent = 0;
   TH_TRY(th_shape_check(ctx, dtype, rank, dims, NULL, &numel, &extent));
   th_storage *storage;
   TH_TRY(th_storage_new(ctx, (size_t)numel * th_dtype_size(dtype), &storage));
@@ -162,8 +162,8 @@ th_status th_tensor_from_data(th_context *ctx, void *data, th_dtype dtype,
                               int rank, const int64_t *dims,
                               const int64_t *strides, th_deleter deleter,
                               void *user, th_tensor **out_tensor) {
-  int64_t numel;
-  int64_t extent;
+  int64_t numel = 0;
+  int64_t extent = 0;
   TH_TRY(th_shape_check(ctx, dtype, rank, dims, strides, &numel, &extent));
   // The deleter comes last: until then a failure leaves the memory alone.
   th_storage *storage;

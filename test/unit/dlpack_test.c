@@ -31,7 +31,7 @@ Test(dlpack, every_dtype_comes_back_without_a_copy) {
     cr_assert_eq(th_tensor_to_dlpack(context, turned, &managed), TH_OK);
     th_tensor_release(turned);
     cr_assert_eq(th_tensor_from_dlpack(context, managed, &back), TH_OK);
-    cr_assert_eq(th_tensor_dtype(back), dtype);
+    cr_assert_eq(th_tensor_dtype(back), (th_dtype)dtype);
     cr_assert_eq(th_tensor_rank(back), 2);
     cr_assert_arr_eq(th_tensor_dims(back), DIMS(4, 2), 16);
     cr_assert_arr_eq(th_tensor_strides(back), DIMS(1, 4), 16);
