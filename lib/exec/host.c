@@ -1,0 +1,24 @@
+// The `host` executor: everything through lowering/, as fused regions.
+#include "exec/executor.h"
+#include "lowering/lower.h"
+
+static bool host_can_fuse(const th_stmt *stmt, const char **reason) {
+  return th_lower_supports(stmt, reason);
+}
+
+static th_status host_fuse(const th_executor *executor, th_fusion *fusion) {
+  th_lower_input in = {.remap = fusion->remap,
+                       .stmts = fusion->stmts,
+                       .count = fusion->count,
+                       .outs = fusion->outs,
+                       .out_count = fusion->out_count,
+                       .executor = executor->name,
+                       .region_number = fusion->region_number,
+                       .kernel_number = fusion->kernel_number};
+  return th_lower_region(&in);
+}
+
+void th_host_executor_init(th_executor *executor) {
+  executor->can_fuse = host_can_fuse;
+  executor->fuse = host_fuse;
+}

@@ -1,0 +1,253 @@
+// Results of a call: memory before the steps, tensors and write-backs after.
+#include "exec/program_impl.h"
+
+#include "base/alloc.h"
+
+#include <string.h>
+
+// The buffer's memory is the caller's tensor when that is what the leaf is: all
+// of the buffer, row-major, and nobody's input.
+static bool output_fits(const th_call *call, const th_value *value,
+                        const th_tensor *t) {
+  const th_view *v = &call->sizes->views[value->id];
+  if (t->dtype != v->dtype || t->rank != v->rank ||
+      call->program->windows[value->id].from) {
+    return false;
+  }
+  for (int d = 0; d < t->rank; d++) {
+    if (t->dims[d] != v->dims[d] ||
+        (t->dims[d] != 1 && t->strides[d] != v->strides[d])) {
+      return false;
+    }
+  }
+  for (uint32_t i = 0; i < call->program->trace->input_count; i++) {
+    if (call->inputs[i].kind == TH_KIND_TENSOR && call->inputs[i].tensor &&
+        th_tensor_overlaps(call->inputs[i].tensor, t)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+static void output_use_given(th_call *call, const th_value *value,
+                             th_tensor *given) {
+  uint32_t base = call->program->base_of[value->id];
+  if (!call->owned[base] && base != TH_BASE_SLAB && !value->input &&
+      output_fits(call, value, given)) {
+    call->owned[base] = th_tensor_retain(given);
+    call->block->bases[base] = given->data;
+  }
+}
+
+static th_status output_check_given(th_call *call, uint32_t leaf) {
+  const th_arg *arg = call->program->leaves[leaf];
+  const th_tensor *t = call->outputs[leaf].tensor;
+  if (arg->kind != TH_ARG_VALUE) {
+    return th_error(call->ctx, TH_INVALID, TH_NOWHERE,
+                    "output %u is no tensor", leaf);
+  }
+  const th_view *v = &call->sizes->views[arg->value->id];
+  bool same = t->dtype == v->dtype && t->rank == v->rank;
+  for (int d = 0; same && d < t->rank; d++) {
+    same = t->dims[d] == v->dims[d];
+  }
+  return same ? TH_OK
+              : th_error(call->ctx, TH_SHAPE, TH_NOWHERE,
+                         "the tensor for output %u has another dtype or shape "
+                         "than the result",
+                         leaf);
+}
+
+th_status th_outputs_prepare(th_call *call) {
+  th_program *p = call->program;
+  for (uint32_t i = 0; i < p->leaf_count; i++) {
+    if (call->outputs[i].tensor) {
+      TH_TRY(output_check_given(call, i));
+      output_use_given(call, p->leaves[i]->value, call->outputs[i].tensor);
+    }
+  }
+  for (uint32_t i = 0; i < p->buffers.count; i++) {
+    uint32_t base = p->base_of_buffer[i];
+    if (base == TH_BASE_SLAB || call->owned[base]) {
+      continue;
+    }
+    const th_view *v = &call->sizes->views[p->buffers.owner[i]->id];
+    TH_TRY(th_tensor_empty(call->ctx, v->dtype, v->rank, v->dims,
+                           &call->owned[base]));
+    call->block->bases[base] = call->owned[base]->data;
+  }
+  return TH_OK;
+}
+
+// ---- afterwards
+
+static th_status output_window(th_call *call, const th_value *value,
+                               th_tensor **out) {
+  const th_view *v = th_call_view(call, value);
+  return th_tensor_from_data(call->ctx, v->data, v->dtype, v->rank, v->dims,
+                             v->strides, NULL, NULL, out);
+}
+
+// What a value is, as a tensor of the caller's.
+static th_status output_tensor(th_call *call, const th_value *value,
+                               th_tensor **out) {
+  th_program *p = call->program;
+  uint32_t base = p->base_of[value->id];
+  const th_view *v = th_call_view(call, value);
+  th_tensor *holder = call->owned[base];
+  th_tensor *window = NULL;
+  if (holder) {
+    int64_t bytes = (char *)v->data - holder->data;
+    return th_tensor_view(call->ctx, holder, v->rank, v->dims, v->strides,
+                          bytes / (int64_t)th_dtype_size(v->dtype), out);
+  }
+  // An input (or a window on one), or memory of the slab: a copy.
+  TH_TRY(output_window(call, value, &window));
+  th_status status = th_tensor_empty(call->ctx, v->dtype, v->rank, v->dims,
+                                     out);
+  if (status == TH_OK) {
+    status = th_tensor_copy(call->ctx, *out, window);
+  }
+  th_tensor_release(window);
+  return status;
+}
+
+static th_status output_leaf(th_call *call, uint32_t leaf,
+                             th_program_value *made) {
+  const th_arg *arg = call->program->leaves[leaf];
+  made->kind = TH_KIND_NONE;
+  if (arg->kind == TH_ARG_NUM) {
+    made->kind = TH_KIND_NUMBER;
+    return th_expr_eval(arg->num, call->sizes->symbols, &made->num)
+               ? TH_OK
+               : th_error(call->ctx, TH_INVALID, TH_NOWHERE,
+                          "output %u divides by zero", leaf);
+  }
+  if (arg->kind == TH_ARG_STRING) {
+    made->kind = TH_KIND_STRING;
+  }
+  if (arg->kind != TH_ARG_VALUE) {
+    return TH_OK;
+  }
+  if (arg->value->type.kind == TH_KIND_NUMBER) {
+    made->kind = TH_KIND_NUMBER;
+    th_expr_eval(arg->value->type.num, call->sizes->symbols, &made->num);
+    return TH_OK;
+  }
+  made->kind = TH_KIND_TENSOR;
+  return output_tensor(call, arg->value, &made->tensor);
+}
+
+// ---- write-backs: last, so that a call that fails changes nothing
+
+// Copies of values that lie in the memory of an input, which an earlier
+// write-back may change.
+static th_status output_snapshots(th_call *call, th_tensor **snapshots) {
+  th_program *p = call->program;
+  for (uint32_t i = 0; i < p->mutated_count; i += 2) {
+    const th_value *now = p->mutated[i + 1];
+    uint32_t base = p->base_of[now->id];
+    bool in_input = base != TH_BASE_SLAB && base <= p->trace->input_count;
+    if (!in_input || p->base_of[p->mutated[i]->id] == base) {
+      TH_TRY(output_window(call, now, &snapshots[i / 2]));
+      continue;
+    }
+    const th_view *v = th_call_view(call, now);
+    th_tensor *window = NULL;
+    TH_TRY(output_window(call, now, &window));
+    th_status status = th_tensor_empty(call->ctx, v->dtype, v->rank, v->dims,
+                                       &snapshots[i / 2]);
+    if (status == TH_OK) {
+      status = th_tensor_copy(call->ctx, snapshots[i / 2], window);
+    }
+    th_tensor_release(window);
+    TH_TRY(status);
+  }
+  return TH_OK;
+}
+
+static uint32_t output_input_index(const th_program *p, const th_value *in) {
+  return p->base_of[in->id] - 1; // bases of inputs follow the slab
+}
+
+static th_status output_write_back(th_call *call, th_tensor **snapshots) {
+  th_program *p = call->program;
+  for (uint32_t i = 0; i < p->mutated_count; i += 2) {
+    uint32_t input = output_input_index(p, p->mutated[i]);
+    th_tensor *to = call->inputs[input].tensor;
+    th_tensor *from = snapshots[i / 2];
+    if (from->data != to->data || call->input_copies[input]) {
+      TH_TRY(th_tensor_copy(call->ctx, to, from));
+    }
+  }
+  return TH_OK;
+}
+
+static th_status output_mutate(th_call *call) {
+  enum { FEW = 64 };
+  th_tensor *few[FEW] = {0};
+  uint32_t n = call->program->mutated_count / 2;
+  th_tensor **snapshots = n <= FEW ? few : th_calloc(n, sizeof *snapshots);
+  if (!snapshots) {
+    return th_error(call->ctx, TH_NO_MEMORY, TH_NOWHERE, "out of memory");
+  }
+  th_status status = output_snapshots(call, snapshots);
+  if (status == TH_OK) {
+    status = output_write_back(call, snapshots);
+  }
+  for (uint32_t i = 0; i < n; i++) {
+    th_tensor_release(snapshots[i]);
+  }
+  if (snapshots != few) {
+    th_free(snapshots);
+  }
+  return status;
+}
+
+// Gives the made value to the caller: as it is, or into the tensor given.
+static th_status output_hand_over(th_call *call, uint32_t leaf,
+                                  th_program_value *made) {
+  th_tensor *given = call->outputs[leaf].tensor;
+  if (!given) {
+    call->outputs[leaf] = *made;
+    made->tensor = NULL;
+    return TH_OK;
+  }
+  if (given->data != made->tensor->data) {
+    TH_TRY(th_tensor_copy(call->ctx, given, made->tensor));
+  }
+  call->outputs[leaf].kind = TH_KIND_TENSOR;
+  return TH_OK;
+}
+
+static th_status output_all(th_call *call, th_program_value *made) {
+  uint32_t n = call->program->leaf_count;
+  for (uint32_t i = 0; i < n; i++) {
+    TH_TRY(output_leaf(call, i, &made[i]));
+  }
+  if (call->program->mutated_count) {
+    TH_TRY(output_mutate(call));
+  }
+  for (uint32_t i = 0; i < n; i++) {
+    TH_TRY(output_hand_over(call, i, &made[i]));
+  }
+  return TH_OK;
+}
+
+th_status th_outputs_finish(th_call *call) {
+  enum { FEW = 32 };
+  th_program_value few[FEW] = {{0}};
+  uint32_t n = call->program->leaf_count;
+  th_program_value *made = n <= FEW ? few : th_calloc(n, sizeof *made);
+  if (!made) {
+    return th_error(call->ctx, TH_NO_MEMORY, TH_NOWHERE, "out of memory");
+  }
+  th_status status = output_all(call, made);
+  for (uint32_t i = 0; i < n; i++) {
+    th_tensor_release(made[i].tensor);
+  }
+  if (made != few) {
+    th_free(made);
+  }
+  return status;
+}

@@ -1,0 +1,473 @@
+// What depends on sizes: shapes, window offsets, the slab, kernel numbers.
+#include "exec/program_impl.h"
+
+#include "base/alloc.h"
+
+#include <string.h>
+
+static th_status size_eval(th_call *call, const th_sizes *s, const th_expr *e,
+                           int64_t *out) {
+  th_scalar v;
+  if (!th_expr_eval(e, s->symbols, &v)) {
+    return th_error(call->ctx, TH_INVALID, TH_NOWHERE,
+                    "a size divides by zero");
+  }
+  *out = e->dtype == TH_F64 ? (int64_t)v.f : v.i;
+  return TH_OK;
+}
+
+// ---- windows
+
+static const th_expr *size_dim_of(th_ir *ir, const th_arg *arg, uint8_t rank) {
+  int64_t d = arg->num->i;
+  return th_int(ir, d < 0 ? d + rank : d);
+}
+
+// A start that may be negative or beyond the end, as slice takes it.
+static const th_expr *size_clamped(th_ir *ir, const th_expr *at,
+                                   const th_expr *dim) {
+  const th_expr *zero = th_int(ir, 0);
+  if (th_is_const(at) && at->i < 0) {
+    at = th_expr_max(ir, th_expr_add(ir, at, dim), zero);
+  } else if (!th_is_const(at)) {
+    const th_expr *args[] = {
+        th_expr_make(ir, TH_X_LT, (const th_expr *[]){at, zero}, 2),
+        th_expr_max(ir, th_expr_add(ir, at, dim), zero), at};
+    at = th_expr_make(ir, TH_X_ITE, args, 3);
+  }
+  return th_expr_min(ir, at, dim);
+}
+
+static const th_expr *size_split_start(th_ir *ir, const th_stmt *stmt,
+                                       uint32_t out) {
+  const th_expr *at = th_int(ir, 0);
+  for (uint32_t i = 0; i < out; i++) {
+    at = th_expr_add(ir, at, stmt->args[1].items[i].num);
+  }
+  return at;
+}
+
+static const th_expr *size_diagonal_offset(th_ir *ir, const th_stmt *stmt) {
+  const th_type *x = &stmt->args[0].value->type;
+  const th_expr *offset = stmt->args[1].num;
+  int64_t d1 = size_dim_of(ir, &stmt->args[2], x->rank)->i;
+  int64_t d2 = size_dim_of(ir, &stmt->args[3], x->rank)->i;
+  bool below = th_is_const(offset) && offset->i < 0;
+  const th_expr *stride =
+      th_type_stride(ir, x, (uint8_t)(below ? d1 : d2));
+  const th_expr *steps =
+      below ? th_int(ir, -offset->i) : offset;
+  return th_expr_mul(ir, steps, stride);
+}
+
+// In elements.
+const th_expr *th_window_offset(th_ir *ir, const th_stmt *stmt,
+                                uint32_t out) {
+  const th_type *x = &stmt->args[0].value->type;
+  const th_expr *zero = th_int(ir, 0);
+  int64_t dim = 0;
+  const th_expr *at = NULL;
+  switch (stmt->op->op) {
+  case TH_OP_select:
+    dim = size_dim_of(ir, &stmt->args[1], x->rank)->i;
+    at = stmt->args[2].num;
+    if (th_is_const(at)) {
+      at = at->i < 0 ? th_expr_add(ir, at, x->dims[dim]) : at;
+    } else {
+      const th_expr *args[] = {
+          th_expr_make(ir, TH_X_LT, (const th_expr *[]){at, zero}, 2),
+          th_expr_add(ir, at, x->dims[dim]), at};
+      at = th_expr_make(ir, TH_X_ITE, args, 3);
+    }
+    break;
+  case TH_OP_slice:
+    dim = size_dim_of(ir, &stmt->args[1], x->rank)->i;
+    if (stmt->args[2].kind == TH_ARG_NONE) {
+      return zero;
+    }
+    at = size_clamped(ir, stmt->args[2].num, x->dims[dim]);
+    break;
+  case TH_OP_split:
+    dim = size_dim_of(ir, &stmt->args[2], x->rank)->i;
+    at = size_split_start(ir, stmt, out);
+    break;
+  case TH_OP_unbind:
+    dim = size_dim_of(ir, &stmt->args[1], x->rank)->i;
+    at = th_int(ir, out);
+    break;
+  case TH_OP_diagonal:
+    return size_diagonal_offset(ir, stmt);
+  case TH_OP_as_strided:
+    return stmt->args[3].kind == TH_ARG_NONE ? zero : stmt->args[3].num;
+  default:
+    return zero;
+  }
+  return th_expr_mul(ir, at, th_type_stride(ir, x, (uint8_t)dim));
+}
+
+// ---- values
+
+static th_status size_shape(th_call *call, th_sizes *s,
+                            const th_value *value) {
+  const th_type *type = &value->type;
+  th_view *view = &s->views[value->id];
+  int64_t *dims = TH_NEW_ARRAY(&s->arena, int64_t, 2 * type->rank + 1);
+  int64_t *strides = dims + type->rank;
+  int64_t stride = 1;
+  for (uint8_t i = type->rank; i-- > 0;) {
+    TH_TRY(size_eval(call, s, type->dims[i], &dims[i]));
+    if (dims[i] < 0) {
+      return th_error(call->ctx, TH_SHAPE, TH_NOWHERE,
+                      "'%s' would have the size %lld in dimension %u",
+                      value->name, (long long)dims[i], i);
+    }
+    strides[i] = stride;
+    if (type->strides) {
+      TH_TRY(size_eval(call, s, type->strides[i], &strides[i]));
+    }
+    stride *= dims[i] > 0 ? dims[i] : 1;
+  }
+  *view = (th_view){.dtype = type->dtype,
+                    .device = type->device,
+                    .rank = type->rank,
+                    .dims = dims,
+                    .strides = strides};
+  return TH_OK;
+}
+
+// Where a value that a window or an update in place made lies in its base.
+static th_status size_offset(th_call *call, th_sizes *s,
+                             const th_value *value) {
+  const th_window *w = &call->program->windows[value->id];
+  if (!w->from) {
+    return TH_OK;
+  }
+  const th_value *from = w->from;
+  int64_t elements = 0;
+  if (w->offset) {
+    TH_TRY(size_eval(call, s, w->offset, &elements));
+  }
+  s->offsets[value->id] = s->offsets[from->id] +
+                          elements * (int64_t)th_dtype_size(from->type.dtype);
+  return TH_OK;
+}
+
+th_status th_sizes_value(th_call *call, th_sizes *s, const th_value *value) {
+  if (value->type.kind != TH_KIND_TENSOR) {
+    return TH_OK;
+  }
+  TH_TRY(size_shape(call, s, value));
+  return size_offset(call, s, value);
+}
+
+static int64_t size_bytes(const th_view *view) {
+  int64_t n = (int64_t)th_dtype_size(view->dtype);
+  for (int i = 0; i < view->rank; i++) {
+    if (__builtin_mul_overflow(n, view->dims[i], &n)) {
+      return -1;
+    }
+  }
+  return n;
+}
+
+// ---- the slab
+
+static th_status size_plan(th_call *call, th_sizes *s) {
+  th_program *p = call->program;
+  if (p->trace->slab_size >= 0 && p->is_static) {
+    s->slab_bytes = p->trace->slab_size;
+    for (uint32_t i = 0; i < p->buffers.count; i++) {
+      const th_value *owner = p->buffers.owner[i];
+      s->offsets[owner->id] = owner->slab > 0 ? owner->slab : 0;
+    }
+    return TH_OK;
+  }
+  th_slab_item *items =
+      TH_NEW_ARRAY(&s->arena, th_slab_item, p->buffers.count + 1);
+  uint32_t *which = TH_NEW_ARRAY(&s->arena, uint32_t, p->buffers.count + 1);
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < p->buffers.count; i++) {
+    if (p->base_of_buffer[i] != TH_BASE_SLAB) {
+      continue;
+    }
+    items[n] = (th_slab_item){
+        .size = size_bytes(&s->views[p->buffers.owner[i]->id]),
+        .first = p->buffers.first[i],
+        .last = p->buffers.last[i]};
+    which[n++] = i;
+  }
+  s->slab_bytes = th_slab_plan(&s->arena, items, n);
+  if (s->slab_bytes < 0) {
+    return th_error(call->ctx, TH_NO_MEMORY, TH_NOWHERE,
+                    "the intermediate results do not fit into memory");
+  }
+  for (uint32_t i = 0; i < n; i++) {
+    s->offsets[p->buffers.owner[which[i]]->id] = items[i].offset;
+  }
+  return TH_OK;
+}
+
+// ---- steps
+
+th_status th_sizes_step(th_call *call, th_sizes *s, uint32_t index) {
+  const th_kernel *k = call->program->steps[index].kernel;
+  if (!k) {
+    return TH_OK;
+  }
+  s->numbers[index] = TH_NEW_ARRAY(&s->arena, int64_t, k->number_count + 1);
+  for (uint32_t i = 0; i < k->number_count; i++) {
+    th_scalar v;
+    if (!th_expr_eval(k->numbers[i], s->symbols, &v)) {
+      return th_error(call->ctx, TH_INVALID, TH_NOWHERE,
+                      "a number divides by zero");
+    }
+    s->numbers[index][i] = v.i;
+  }
+  return size_eval(call, s, k->extent, &s->extents[index]);
+}
+
+static th_status size_fill(th_call *call, th_sizes *s) {
+  th_program *p = call->program;
+  const th_trace *t = p->trace;
+  for (uint32_t i = 0; i < t->input_count; i++) {
+    TH_TRY(th_sizes_value(call, s, t->inputs[i]));
+  }
+  if (p->data_sizes) {
+    return TH_OK; // the rest when the steps come
+  }
+  for (uint32_t i = 1; i < t->value_count; i++) {
+    if (t->values[i]->type.kind == TH_KIND_TENSOR) {
+      TH_TRY(size_shape(call, s, t->values[i]));
+    }
+  }
+  TH_TRY(size_plan(call, s));
+  for (uint32_t i = 1; i < t->value_count; i++) { // operands come first
+    if (t->values[i]->type.kind == TH_KIND_TENSOR) {
+      TH_TRY(size_offset(call, s, t->values[i]));
+    }
+  }
+  for (uint32_t i = 0; i < p->step_count; i++) {
+    TH_TRY(th_sizes_step(call, s, i));
+  }
+  return TH_OK;
+}
+
+typedef struct size_make_args {
+  th_call *call;
+  th_sizes *sizes;
+  const th_scalar *symbols;
+} size_make_args;
+
+static th_status size_make(void *user) {
+  size_make_args *a = user;
+  th_program *p = a->call->program;
+  th_sizes *s = a->sizes;
+  s->symbols = TH_NEW_ARRAY(&s->arena, th_scalar, s->symbol_count + 1);
+  memcpy(s->symbols, a->symbols, s->symbol_count * sizeof *s->symbols);
+  s->views = TH_NEW_ARRAY(&s->arena, th_view, p->trace->value_count);
+  s->offsets = TH_NEW_ARRAY(&s->arena, int64_t, p->trace->value_count);
+  s->numbers = TH_NEW_ARRAY(&s->arena, int64_t *, p->step_count + 1);
+  s->extents = TH_NEW_ARRAY(&s->arena, int64_t, p->step_count + 1);
+  return size_fill(a->call, s);
+}
+
+void th_sizes_free(th_sizes *sizes) {
+  if (sizes) {
+    th_arena_deinit(&sizes->arena);
+    th_free(sizes);
+  }
+}
+
+// Under the lock: out of the table, and gone when no call uses it.
+static void size_retire(th_program *p, uint32_t slot) {
+  th_sizes *s = p->sizes[slot];
+  p->sizes[slot] = NULL;
+  if (s && s->users == 0) {
+    th_sizes_free(s);
+  } else if (s) {
+    s->retired = true;
+  }
+}
+
+void th_sizes_put(th_call *call) {
+  th_program *p = call->program;
+  th_sizes *s = call->sizes;
+  call->sizes = NULL;
+  if (!s || p->is_static) {
+    return;
+  }
+  if (p->data_sizes) {
+    th_sizes_free(s);
+    return;
+  }
+  pthread_mutex_lock(&p->lock);
+  if (--s->users == 0 && s->retired) {
+    th_sizes_free(s);
+  }
+  pthread_mutex_unlock(&p->lock);
+}
+
+static th_status size_new(th_call *call, const th_scalar *symbols,
+                          th_sizes **out) {
+  th_sizes *s = th_calloc(1, sizeof *s);
+  if (!s) {
+    return th_error(call->ctx, TH_NO_MEMORY, TH_NOWHERE, "out of memory");
+  }
+  s->symbol_count = call->program->ir->symbol_count;
+  th_arena_init(&s->arena, &call->ctx->unwind);
+  size_make_args args = {call, s, symbols};
+  th_status status = th_protect(&call->ctx->unwind, size_make, &args);
+  if (status != TH_OK) {
+    th_sizes_free(s);
+    return status;
+  }
+  *out = s;
+  return TH_OK;
+}
+
+// ---- the symbols that the inputs give
+
+static th_status size_mismatch(th_call *call, const th_size_rule *rule,
+                               int64_t wanted) {
+  const th_trace *t = call->program->trace;
+  const th_value *in = t->inputs[rule->input];
+  th_buffer text;
+  char got[512];
+  th_arena scratch;
+  th_arena_init(&scratch, &call->ctx->unwind);
+  th_buffer_init(&text, &scratch);
+  th_type_print(&text, &in->type);
+  th_tensor_describe(call->inputs[rule->input].tensor, got, sizeof got);
+  th_status status = th_error(
+      call->ctx, TH_SHAPE, TH_NOWHERE,
+      "input '%s': dimension %u is %lld, not %lld: %s where \"%s\" is wanted",
+      in->name, rule->dim,
+      (long long)th_tensor_dims(call->inputs[rule->input].tensor)[rule->dim],
+      (long long)wanted, got, text.data);
+  th_arena_deinit(&scratch);
+  return status;
+}
+
+static th_status size_bind(th_call *call, const th_size_rule *rule,
+                           th_scalar *symbols) {
+  int64_t got =
+      call->inputs[rule->input].tensor->dims[rule->dim];
+  const th_symbol *symbol = call->program->ir->symbol_list[rule->symbol];
+  int64_t value = (got - rule->add) / rule->scale;
+  if ((got - rule->add) % rule->scale != 0 || value < symbol->min ||
+      value > symbol->max) {
+    return th_error(call->ctx, TH_SHAPE, TH_NOWHERE,
+                    "input '%s': dimension %u is %lld, outside what the model "
+                    "allows (%s in [%lld, %lld])",
+                    call->program->trace->inputs[rule->input]->name, rule->dim,
+                    (long long)got, symbol->name, (long long)symbol->min,
+                    (long long)symbol->max);
+  }
+  symbols[rule->symbol].i = value;
+  return TH_OK;
+}
+
+static th_status size_check(th_call *call, const th_size_rule *rule,
+                            const th_scalar *symbols) {
+  th_scalar want;
+  int64_t got = call->inputs[rule->input].tensor->dims[rule->dim];
+  if (!th_expr_eval(rule->number, symbols, &want) || want.i != got) {
+    return size_mismatch(call, rule, want.i);
+  }
+  return TH_OK;
+}
+
+static th_status size_symbols(th_call *call, th_scalar *symbols) {
+  const th_program *p = call->program;
+  for (uint32_t i = 0; i < p->rule_count; i++) {
+    TH_TRY(p->rules[i].bind ? size_bind(call, &p->rules[i], symbols)
+                            : size_check(call, &p->rules[i], symbols));
+  }
+  for (uint32_t i = 0; i < p->trace->input_count; i++) {
+    const th_type *type = &p->trace->inputs[i]->type;
+    if (type->kind == TH_KIND_NUMBER && type->num->op == TH_X_SYM) {
+      symbols[type->num->symbol->index] = call->inputs[i].num;
+    }
+  }
+  return TH_OK;
+}
+
+static th_sizes *size_find(th_program *p, const th_scalar *symbols,
+                           uint32_t *out_slot) {
+  uint32_t oldest = 0;
+  for (uint32_t i = 0; i < TH_SIZES_KEPT; i++) {
+    th_sizes *s = p->sizes[i];
+    if (!s) {
+      *out_slot = i;
+      return NULL;
+    }
+    if (memcmp(s->symbols, symbols, s->symbol_count * sizeof *symbols) == 0) {
+      s->used = ++p->clock;
+      return s;
+    }
+    oldest = s->used < p->sizes[oldest]->used ? i : oldest;
+  }
+  *out_slot = oldest;
+  return NULL;
+}
+
+// With the lock held.
+static th_status size_get_kept(th_call *call, const th_scalar *symbols,
+                               th_sizes **out) {
+  th_program *p = call->program;
+  uint32_t slot = 0;
+  *out = size_find(p, symbols, &slot);
+  if (!*out) {
+    TH_TRY(size_new(call, symbols, out));
+    (*out)->used = ++p->clock;
+    p->stats.plans++;
+    p->stats.slab_bytes = (*out)->slab_bytes;
+    size_retire(p, slot);
+    p->sizes[slot] = *out;
+  }
+  (*out)->users++;
+  return TH_OK;
+}
+
+static th_status size_get_for(th_call *call, const th_scalar *symbols,
+                              th_sizes **out) {
+  th_program *p = call->program;
+  if (p->data_sizes) {
+    return size_new(call, symbols, out);
+  }
+  if (p->is_static && p->sizes[0]) {
+    *out = p->sizes[0];
+    return TH_OK;
+  }
+  pthread_mutex_lock(&p->lock);
+  th_status status = size_get_kept(call, symbols, out);
+  pthread_mutex_unlock(&p->lock);
+  return status;
+}
+
+th_status th_sizes_get(th_call *call, th_sizes **out) {
+  enum { FEW = 64 };
+  th_scalar few[FEW] = {{0}};
+  uint32_t n = call->program->ir->symbol_count;
+  th_scalar *symbols = n <= FEW ? few : th_calloc(n, sizeof *symbols);
+  if (!symbols) {
+    return th_error(call->ctx, TH_NO_MEMORY, TH_NOWHERE, "out of memory");
+  }
+  if (call->inherit) {
+    memcpy(symbols, call->inherit, n * sizeof *symbols);
+  }
+  th_status status = size_symbols(call, symbols);
+  if (status == TH_OK) {
+    status = size_get_for(call, symbols, out);
+  }
+  if (symbols != few) {
+    th_free(symbols);
+  }
+  return status;
+}
+
+// The sizes of a program without symbols, before its first call.
+th_status th_sizes_fixed(th_call *call) {
+  th_scalar none = {0};
+  return size_new(call, &none, &call->program->sizes[0]);
+}
