@@ -14,6 +14,7 @@
 
 #include "exec/program.h"
 #include "lowering/lower.h"
+#include "passes/pass.h"
 #include "passes/slab.h"
 #include "tensor/tensor.h"
 
