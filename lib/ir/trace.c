@@ -1,4 +1,5 @@
 // Values, types, arguments and traces as data.
+#include "ir/lex.h"
 #include "ir/trace.h"
 
 #include <ctype.h>
@@ -27,8 +28,24 @@ th_trace *th_trace_like(const th_trace *trace) {
   return next;
 }
 
+// A name that the text form can read back: bytes that no identifier has become
+// '_', and words that mean something else get one behind.
+static const char *trace_legal(th_ir *ir, const char *wanted) {
+  size_t size = strlen(wanted);
+  bool is_name = th_text_is_name(wanted, size);
+  if (is_name && !th_text_is_reserved(wanted, size)) {
+    return wanted;
+  }
+  char *legal = th_arena_printf(&ir->arena, is_name ? "%s_" : "_%s", wanted);
+  for (char *p = legal; *p; p++) {
+    *p = *p == '_' || th_text_is_name((char[]){'a', *p}, 2) ? *p : '_';
+  }
+  return legal;
+}
+
 // `wanted`, or wanted_1, wanted_2, ...; t0, t1, ... when NULL.
 static const char *trace_unique(th_trace *trace, const char *wanted) {
+  wanted = wanted ? trace_legal(trace->ir, wanted) : NULL;
   if (wanted && !th_map_get(&trace->names, wanted)) {
     return th_ir_string(trace->ir, wanted);
   }
