@@ -71,12 +71,12 @@ th_var_set th_space_depends(const th_space *s, const th_expr *e) {
        ((term) = (e)->op == TH_X_ADD ? (e)->args[i] : (e), true);              \
        i++)
 
-static bool index_mentions(const th_expr *e, const th_expr *symbol) {
+bool th_space_mentions(const th_expr *e, const th_expr *symbol) {
   if (e == symbol) {
     return true;
   }
   for (uint32_t i = 0; i < e->arg_count; i++) {
-    if (index_mentions(e->args[i], symbol)) {
+    if (th_space_mentions(e->args[i], symbol)) {
       return true;
     }
   }
@@ -97,7 +97,7 @@ static const th_expr *index_without(th_ir *ir, const th_expr *term,
   for (uint32_t i = 0; i < term->arg_count; i++) {
     if (term->args[i] == symbol && !found) {
       found = true;
-    } else if (index_mentions(term->args[i], symbol)) {
+    } else if (th_space_mentions(term->args[i], symbol)) {
       return NULL;
     } else {
       rest = th_expr_mul(ir, rest, term->args[i]);
@@ -112,7 +112,7 @@ bool th_space_linear(const th_space *s, const th_expr *e,
   th_ir *ir = s->ir;
   const th_expr *coeff = th_int(ir, 0), *rest = coeff, *term = NULL;
   INDEX_TERMS(e, i, term) {
-    if (!index_mentions(term, symbol)) {
+    if (!th_space_mentions(term, symbol)) {
       rest = th_expr_add(ir, rest, term);
       continue;
     }
@@ -132,7 +132,7 @@ const th_expr *th_space_replace(th_space *s, const th_expr *e,
   if (e == symbol) {
     return by;
   }
-  if (!index_mentions(e, symbol)) {
+  if (!th_space_mentions(e, symbol)) {
     return e;
   }
   const th_expr **args = TH_NEW_ARRAY(s->arena, const th_expr *, e->arg_count);
@@ -401,7 +401,7 @@ const th_expr *th_space_mod(th_space *s, const th_expr *a, const th_expr *b) {
 bool th_space_can_merge(const th_space *s, const th_expr *e, int outer,
                         int inner) {
   const th_expr *a = s->vars[outer].symbol, *b = s->vars[inner].symbol;
-  if (!index_mentions(e, a) && !index_mentions(e, b)) {
+  if (!th_space_mentions(e, a) && !th_space_mentions(e, b)) {
     return true;
   }
   if (e->op != TH_X_ADD && e->op != TH_X_MUL && e->op != TH_X_SYM) {
@@ -417,7 +417,7 @@ bool th_space_can_merge(const th_space *s, const th_expr *e, int outer,
   INDEX_TERMS(e, i, term) {
     const th_expr *fa = index_without(ir, term, a);
     const th_expr *fb = index_without(ir, term, b);
-    if ((fa && index_mentions(fa, b)) || (fb && index_mentions(fb, a))) {
+    if ((fa && th_space_mentions(fa, b)) || (fb && th_space_mentions(fb, a))) {
       return false;
     }
     if (fa) {

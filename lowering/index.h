@@ -49,6 +49,7 @@ int th_space_find_var(const th_space *s, const th_expr *symbol);
 const th_opaque *th_space_find_opaque(const th_space *s,
                                       const th_expr *symbol);
 
+bool th_space_mentions(const th_expr *e, const th_expr *symbol);
 // Which variables an expression depends on, opaques included.
 th_var_set th_space_depends(const th_space *s, const th_expr *e);
 
