@@ -18,13 +18,13 @@ static uint32_t call_count_args(const th_arg *arg) {
 }
 
 typedef struct call_pool {
-  th_call *call;
+  th_frame *call;
   th_rt_arg *next;
 } call_pool;
 
 static th_rt_arg call_arg(call_pool *pool, const th_arg *arg) {
   th_rt_arg out = {.kind = arg->kind};
-  th_call *call = pool->call;
+  th_frame *call = pool->call;
   switch (arg->kind) {
   case TH_ARG_VALUE:
     if (arg->value->type.kind == TH_KIND_TENSOR) {
@@ -62,7 +62,7 @@ static th_rt_arg call_arg(call_pool *pool, const th_arg *arg) {
 }
 
 // Numbers that the statement made become values of their symbols.
-static void call_take_numbers(th_call *call, const th_stmt *stmt,
+static void call_take_numbers(th_frame *call, const th_stmt *stmt,
                               const th_scalar *numbers) {
   for (uint16_t i = 0; i < stmt->out_count; i++) {
     const th_value *out = stmt->outs[i];
@@ -73,7 +73,7 @@ static void call_take_numbers(th_call *call, const th_stmt *stmt,
   }
 }
 
-static th_status call_run(th_call *call, th_step *step, th_rt_arg *args) {
+static th_status call_run(th_frame *call, th_step *step, th_rt_arg *args) {
   const th_stmt *stmt = step->stmt;
   const th_view *outs[1024];
   th_scalar numbers[TH_MAX_OUTS] = {{0}};
@@ -100,7 +100,7 @@ static th_status call_run(th_call *call, th_step *step, th_rt_arg *args) {
   return TH_OK;
 }
 
-th_status th_step_call(th_call *call, th_step *step) {
+th_status th_step_call(th_frame *call, th_step *step) {
   enum { FEW = 64 };
   th_rt_arg few[FEW];
   uint32_t n = 0;
@@ -215,7 +215,7 @@ const th_view *th_run_out(const th_run *run, uint32_t out) {
 
 th_status th_run_alloc(th_run *run, uint32_t out, int rank,
                        const int64_t *dims, const th_view **out_view) {
-  th_call *call = run->call;
+  th_frame *call = run->call;
   const th_value *value = run->stmt->outs[out];
   uint32_t base = call->program->base_of[value->id];
   th_sizes *s = call->sizes;

@@ -72,7 +72,7 @@ struct th_run {
   const th_view *const *outs; // NULL entries: unwanted
   th_scalar *numbers;         // one for each result that is a number
   void *state;
-  struct th_call *call; // program.h: memory and diagnostics of this call
+  struct th_frame *call; // program.h: memory and diagnostics of this call
 };
 
 #endif

@@ -297,7 +297,7 @@ static th_status layout_build(void *user) {
   TH_TRY(th_layout_rules(p));
   TH_TRY(layout_steps(p));
   if (p->is_static) {
-    th_call call = {.program = p, .ctx = p->ctx};
+    th_frame call = {.program = p, .ctx = p->ctx};
     TH_TRY(th_sizes_fixed(&call));
     p->stats.plans = 1;
     p->stats.slab_bytes = p->sizes[0]->slab_bytes;

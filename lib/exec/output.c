@@ -7,7 +7,7 @@
 
 // The buffer's memory is the caller's tensor when that is what the leaf is: all
 // of the buffer, row-major, and nobody's input.
-static bool output_fits(const th_call *call, const th_value *value,
+static bool output_fits(const th_frame *call, const th_value *value,
                         const th_tensor *t) {
   const th_view *v = &call->sizes->views[value->id];
   if (t->dtype != v->dtype || t->rank != v->rank ||
@@ -29,7 +29,7 @@ static bool output_fits(const th_call *call, const th_value *value,
   return true;
 }
 
-static void output_use_given(th_call *call, const th_value *value,
+static void output_use_given(th_frame *call, const th_value *value,
                              th_tensor *given) {
   uint32_t base = call->program->base_of[value->id];
   if (!call->owned[base] && base != TH_BASE_SLAB && !value->input &&
@@ -39,7 +39,7 @@ static void output_use_given(th_call *call, const th_value *value,
   }
 }
 
-static th_status output_check_given(th_call *call, uint32_t leaf) {
+static th_status output_check_given(th_frame *call, uint32_t leaf) {
   const th_arg *arg = call->program->leaves[leaf];
   const th_tensor *t = call->outputs[leaf].tensor;
   if (arg->kind != TH_ARG_VALUE) {
@@ -58,7 +58,7 @@ static th_status output_check_given(th_call *call, uint32_t leaf) {
                          leaf);
 }
 
-th_status th_outputs_prepare(th_call *call) {
+th_status th_outputs_prepare(th_frame *call) {
   th_program *p = call->program;
   for (uint32_t i = 0; i < p->leaf_count; i++) {
     if (call->outputs[i].tensor) {
@@ -81,7 +81,7 @@ th_status th_outputs_prepare(th_call *call) {
 
 // ---- afterwards
 
-static th_status output_window(th_call *call, const th_value *value,
+static th_status output_window(th_frame *call, const th_value *value,
                                th_tensor **out) {
   const th_view *v = th_call_view(call, value);
   return th_tensor_from_data(call->ctx, v->data, v->dtype, v->rank, v->dims,
@@ -89,7 +89,7 @@ static th_status output_window(th_call *call, const th_value *value,
 }
 
 // What a value is, as a tensor of the caller's.
-static th_status output_tensor(th_call *call, const th_value *value,
+static th_status output_tensor(th_frame *call, const th_value *value,
                                th_tensor **out) {
   th_program *p = call->program;
   uint32_t base = p->base_of[value->id];
@@ -112,7 +112,7 @@ static th_status output_tensor(th_call *call, const th_value *value,
   return status;
 }
 
-static th_status output_leaf(th_call *call, uint32_t leaf,
+static th_status output_leaf(th_frame *call, uint32_t leaf,
                              th_program_value *made) {
   const th_arg *arg = call->program->leaves[leaf];
   made->kind = TH_KIND_NONE;
@@ -142,7 +142,7 @@ static th_status output_leaf(th_call *call, uint32_t leaf,
 
 // Copies of values that lie in the memory of an input, which an earlier
 // write-back may change.
-static th_status output_snapshots(th_call *call, th_tensor **snapshots) {
+static th_status output_snapshots(th_frame *call, th_tensor **snapshots) {
   th_program *p = call->program;
   for (uint32_t i = 0; i < p->mutated_count; i += 2) {
     const th_value *now = p->mutated[i + 1];
@@ -170,7 +170,7 @@ static uint32_t output_input_index(const th_program *p, const th_value *in) {
   return p->base_of[in->id] - 1; // bases of inputs follow the slab
 }
 
-static th_status output_write_back(th_call *call, th_tensor **snapshots) {
+static th_status output_write_back(th_frame *call, th_tensor **snapshots) {
   th_program *p = call->program;
   for (uint32_t i = 0; i < p->mutated_count; i += 2) {
     uint32_t input = output_input_index(p, p->mutated[i]);
@@ -183,7 +183,7 @@ static th_status output_write_back(th_call *call, th_tensor **snapshots) {
   return TH_OK;
 }
 
-static th_status output_mutate(th_call *call) {
+static th_status output_mutate(th_frame *call) {
   enum { FEW = 64 };
   th_tensor *few[FEW] = {0};
   uint32_t n = call->program->mutated_count / 2;
@@ -205,7 +205,7 @@ static th_status output_mutate(th_call *call) {
 }
 
 // Gives the made value to the caller: as it is, or into the tensor given.
-static th_status output_hand_over(th_call *call, uint32_t leaf,
+static th_status output_hand_over(th_frame *call, uint32_t leaf,
                                   th_program_value *made) {
   th_tensor *given = call->outputs[leaf].tensor;
   if (!given) {
@@ -220,7 +220,7 @@ static th_status output_hand_over(th_call *call, uint32_t leaf,
   return TH_OK;
 }
 
-static th_status output_all(th_call *call, th_program_value *made) {
+static th_status output_all(th_frame *call, th_program_value *made) {
   uint32_t n = call->program->leaf_count;
   for (uint32_t i = 0; i < n; i++) {
     TH_TRY(output_leaf(call, i, &made[i]));
@@ -234,7 +234,7 @@ static th_status output_all(th_call *call, th_program_value *made) {
   return TH_OK;
 }
 
-th_status th_outputs_finish(th_call *call) {
+th_status th_outputs_finish(th_frame *call) {
   enum { FEW = 32 };
   th_program_value few[FEW] = {{0}};
   uint32_t n = call->program->leaf_count;

@@ -4,13 +4,13 @@
 #define TH_EXEC_PROGRAM_H
 
 #include "exec/executor.h"
-#include "thunder/tensor.h"
+#include "thunder/jit.h"
 
 typedef struct th_program th_program;
 
 // Memory and diagnostics of one call.  Diagnostics go to the caller's context
 // (one thread at a time each), so that concurrent calls do not meet.
-typedef struct th_call th_call;
+typedef struct th_frame th_frame;
 
 typedef struct th_program_options {
   bool no_cache; // no object cache on disk
@@ -60,14 +60,9 @@ typedef struct th_program_stats {
 } th_program_stats;
 void th_program_get_stats(const th_program *program, th_program_stats *out);
 
-// Profile: one row a step, filled when profiling is on (NULL off).
-typedef struct th_profile_row {
-  const th_stmt *stmt;
-  int64_t nanoseconds;
-  uint64_t calls;
-} th_profile_row;
+// Profile: one row a step, filled when profiling is on .
 void th_program_profile(th_program *program, bool on);
-size_t th_program_profile_rows(const th_program *program,
+size_t th_program_profile_rows(th_program *program,
                                const th_profile_row **out_rows);
 
 #endif

@@ -121,7 +121,7 @@ struct th_program {
   th_program_stats stats;
 };
 
-struct th_call {
+struct th_frame {
   th_program *program;
   th_context *ctx;
   int threads;
@@ -137,36 +137,36 @@ struct th_call {
   size_t output_count;
 };
 
-th_status th_program_run_call(th_call *call);
+th_status th_program_run_call(th_frame *call);
 void th_block_free(th_block *block);
 
 // layout.c
 th_status th_layout_rules(th_program *p);
 
 // size.c: the sizes for these inputs, from the LRU or made.
-th_status th_sizes_get(th_call *call, th_sizes **out);
-void th_sizes_put(th_call *call);
-th_status th_sizes_fixed(th_call *call);
+th_status th_sizes_get(th_frame *call, th_sizes **out);
+void th_sizes_put(th_frame *call);
+th_status th_sizes_fixed(th_frame *call);
 void th_sizes_free(th_sizes *sizes);
 // Shape and offset of one value (data-dependent programs, after its step).
-th_status th_sizes_value(th_call *call, th_sizes *s, const th_value *value);
-th_status th_sizes_step(th_call *call, th_sizes *s, uint32_t step);
+th_status th_sizes_value(th_frame *call, th_sizes *s, const th_value *value);
+th_status th_sizes_step(th_frame *call, th_sizes *s, uint32_t step);
 // Elements from the operand's first one to that of result `out` of a window.
 // Makes numbers: only while the program is made.
 const th_expr *th_window_offset(th_ir *ir, const th_stmt *stmt, uint32_t out);
 
 // output.c
-th_status th_outputs_prepare(th_call *call);
-th_status th_outputs_finish(th_call *call);
+th_status th_outputs_prepare(th_frame *call);
+th_status th_outputs_finish(th_frame *call);
 
 // call.c: one statement of an executor.
-th_status th_step_call(th_call *call, th_step *step);
+th_status th_step_call(th_frame *call, th_step *step);
 
 // Diagnostic with the statement's location.
-th_status th_call_error(th_call *call, const th_stmt *stmt, th_status status,
+th_status th_call_error(th_frame *call, const th_stmt *stmt, th_status status,
                         const char *fmt, ...) TH_PRINTF(4, 5);
 
-static inline const th_view *th_call_view(const th_call *call,
+static inline const th_view *th_call_view(const th_frame *call,
                                           const th_value *value) {
   return &call->block->views[value->id];
 }

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-th_status th_call_error(th_call *call, const th_stmt *stmt, th_status status,
+th_status th_call_error(th_frame *call, const th_stmt *stmt, th_status status,
                         const char *fmt, ...) {
   char text[512];
   va_list args;
@@ -22,7 +22,7 @@ th_status th_call_error(th_call *call, const th_stmt *stmt, th_status status,
 
 // ---- inputs
 
-static th_status run_check_input(th_call *call, uint32_t i) {
+static th_status run_check_input(th_frame *call, uint32_t i) {
   const th_value *in = call->program->trace->inputs[i];
   const th_program_value *given = &call->inputs[i];
   if (in->type.kind != TH_KIND_TENSOR) {
@@ -56,7 +56,7 @@ static bool run_strides_fit(const th_tensor *t, const th_view *view) {
 }
 
 // The input's memory, or that of a copy with the strides that the trace has.
-static th_status run_bind_input(th_call *call, uint32_t i) {
+static th_status run_bind_input(th_frame *call, uint32_t i) {
   th_program *p = call->program;
   const th_value *in = p->trace->inputs[i];
   if (in->type.kind != TH_KIND_TENSOR) {
@@ -113,7 +113,7 @@ static void run_block_put(th_program *p, th_block *block) {
   th_block_free(block);
 }
 
-static th_status run_slab(th_call *call) {
+static th_status run_slab(th_frame *call) {
   th_block *block = call->block;
   int64_t need = call->sizes->slab_bytes;
   if (need > block->slab_cap) {
@@ -131,14 +131,14 @@ static th_status run_slab(th_call *call) {
   return TH_OK;
 }
 
-static void run_point(th_call *call, const th_value *value) {
+static void run_point(th_frame *call, const th_value *value) {
   th_view *view = &call->block->views[value->id];
   char *base = call->block->bases[call->program->base_of[value->id]];
   *view = call->sizes->views[value->id];
   view->data = base ? base + call->sizes->offsets[value->id] : NULL;
 }
 
-static void run_point_all(th_call *call) {
+static void run_point_all(th_frame *call) {
   const th_trace *t = call->program->trace;
   for (uint32_t i = 1; i < t->value_count; i++) {
     run_point(call, t->values[i]);
@@ -147,7 +147,7 @@ static void run_point_all(th_call *call) {
 
 // ---- programs whose sizes depend on data: memory and views step by step
 
-static th_status run_lazy_value(th_call *call, const th_value *value) {
+static th_status run_lazy_value(th_frame *call, const th_value *value) {
   th_program *p = call->program;
   if (value->type.kind != TH_KIND_TENSOR) {
     return TH_OK;
@@ -164,7 +164,7 @@ static th_status run_lazy_value(th_call *call, const th_value *value) {
   return TH_OK;
 }
 
-static th_status run_lazy_step(th_call *call, uint32_t index) {
+static th_status run_lazy_step(th_frame *call, uint32_t index) {
   const th_stmt *stmt = call->program->steps[index].stmt;
   bool made_by_step =
       stmt->op->traits & TH_DATA_SIZE || stmt->op->op == TH_OP_cond;
@@ -179,7 +179,7 @@ static th_status run_lazy_step(th_call *call, uint32_t index) {
 // ---- kernels
 
 typedef struct run_kernel {
-  th_call *call;
+  th_frame *call;
   const th_step *step;
   void **buffers;
   const int64_t *numbers;
@@ -199,7 +199,7 @@ static void run_kernel_part(void *user, int64_t begin, int64_t end) {
   }
 }
 
-static th_status run_kernel_failed(th_call *call, const th_step *step,
+static th_status run_kernel_failed(th_frame *call, const th_step *step,
                                    const th_kernel_error *error) {
   const th_stmt *stmt = step->stmt;
   if (error->stmt >= 0 && (uint32_t)error->stmt < stmt->body_count) {
@@ -217,7 +217,7 @@ static th_status run_kernel_failed(th_call *call, const th_step *step,
   }
 }
 
-static th_status run_step_kernel(th_call *call, uint32_t index) {
+static th_status run_step_kernel(th_frame *call, uint32_t index) {
   enum { FEW = 64 };
   const th_step *step = &call->program->steps[index];
   const th_kernel *k = step->kernel;
@@ -250,7 +250,7 @@ static th_status run_step_kernel(th_call *call, uint32_t index) {
 
 // ---- control
 
-static bool run_condition(const th_call *call, const th_arg *arg) {
+static bool run_condition(const th_frame *call, const th_arg *arg) {
   if (arg->kind == TH_ARG_NUM) {
     th_scalar v = {0};
     th_expr_eval(arg->num, call->sizes->symbols, &v);
@@ -261,7 +261,7 @@ static bool run_condition(const th_call *call, const th_arg *arg) {
   return memcmp(view->data, zeros, th_dtype_size(view->dtype)) != 0;
 }
 
-static th_status run_operand(th_call *call, const th_arg *arg,
+static th_status run_operand(th_frame *call, const th_arg *arg,
                              th_program_value *out) {
   const th_view *v = th_call_view(call, arg->value);
   out->kind = TH_KIND_TENSOR;
@@ -269,7 +269,7 @@ static th_status run_operand(th_call *call, const th_arg *arg,
                              v->strides, NULL, NULL, &out->tensor);
 }
 
-static void run_branch_outputs(th_call *call, const th_stmt *stmt,
+static void run_branch_outputs(th_frame *call, const th_stmt *stmt,
                                th_program_value *outs) {
   for (uint16_t i = 0; i < stmt->out_count; i++) {
     const th_value *out = stmt->outs[i];
@@ -286,7 +286,7 @@ static void run_branch_outputs(th_call *call, const th_stmt *stmt,
   }
 }
 
-static th_status run_step_cond(th_call *call, th_step *step) {
+static th_status run_step_cond(th_frame *call, th_step *step) {
   const th_stmt *stmt = step->stmt;
   const th_arg *operands = &stmt->args[3];
   bool first = run_condition(call, &stmt->args[0]);
@@ -298,7 +298,7 @@ static th_status run_step_cond(th_call *call, th_step *step) {
     status = run_operand(call, &operands->items[i], &values[i]);
   }
   if (status == TH_OK) {
-    th_call inner = {.program = branch,
+    th_frame inner = {.program = branch,
                      .ctx = call->ctx,
                      .threads = call->threads,
                      .inputs = values,
@@ -317,7 +317,7 @@ static th_status run_step_cond(th_call *call, th_step *step) {
   return status;
 }
 
-static th_status run_step_assert(th_call *call, const th_step *step) {
+static th_status run_step_assert(th_frame *call, const th_step *step) {
   const th_stmt *stmt = step->stmt;
   return run_condition(call, &stmt->args[0])
              ? TH_OK
@@ -332,7 +332,7 @@ static int64_t run_now(void) {
   return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-static void run_watch(th_call *call, const th_step *step, bool after) {
+static void run_watch(th_frame *call, const th_step *step, bool after) {
   const th_program_options *o = &call->program->options;
   const th_view *views[256];
   uint32_t n = 0;
@@ -355,7 +355,7 @@ static void run_watch(th_call *call, const th_step *step, bool after) {
   }
 }
 
-static th_status run_step(th_call *call, uint32_t index) {
+static th_status run_step(th_frame *call, uint32_t index) {
   th_step *step = &call->program->steps[index];
   switch (step->kind) {
   case TH_STEP_KERNEL: return run_step_kernel(call, index);
@@ -367,7 +367,7 @@ static th_status run_step(th_call *call, uint32_t index) {
   return TH_OK;
 }
 
-static th_status run_steps(th_call *call) {
+static th_status run_steps(th_frame *call) {
   th_program *p = call->program;
   bool watch = p->options.before || p->options.after;
   for (uint32_t i = 0; i < p->step_count; i++) {
@@ -392,7 +392,7 @@ static th_status run_steps(th_call *call) {
 
 // ---- the call
 
-static th_status run_in_memory(th_call *call) {
+static th_status run_in_memory(th_frame *call) {
   th_program *p = call->program;
   memset(call->block->bases, 0, p->base_count * sizeof(char *));
   for (uint32_t i = 0; i < p->trace->input_count; i++) {
@@ -407,7 +407,7 @@ static th_status run_in_memory(th_call *call) {
   return th_outputs_finish(call);
 }
 
-static void run_release(th_call *call) {
+static void run_release(th_frame *call) {
   th_program *p = call->program;
   for (uint32_t i = 0; i < p->trace->input_count; i++) {
     th_tensor_release(call->input_copies[i]);
@@ -422,7 +422,7 @@ static void run_release(th_call *call) {
   }
 }
 
-th_status th_program_run_call(th_call *call) {
+th_status th_program_run_call(th_frame *call) {
   enum { FEW = 128 };
   th_program *p = call->program;
   th_tensor *few[FEW] = {0};
@@ -470,7 +470,7 @@ th_status th_program_run(th_program *program, th_context *ctx, int threads,
                     "another thread runs this program, which writes to its "
                     "inputs");
   }
-  th_call call = {.program = program,
+  th_frame call = {.program = program,
                   .ctx = ctx,
                   .threads = threads,
                   .inputs = inputs,
@@ -499,13 +499,18 @@ void th_program_profile(th_program *program, bool on) {
   program->profiling = on;
 }
 
-size_t th_program_profile_rows(const th_program *program,
+size_t th_program_profile_rows(th_program *program,
                                const th_profile_row **out_rows) {
+  if (!program->profile_rows) {
+    program->profile_rows =
+        th_calloc(program->step_count + 1, sizeof *program->profile_rows);
+  }
   th_profile_row *rows = program->profile_rows;
   for (uint32_t i = 0; rows && i < program->step_count; i++) {
-    rows[i] = (th_profile_row){program->steps[i].stmt,
-                               program->steps[i].nanoseconds,
-                               program->steps[i].calls};
+    const th_step *step = &program->steps[i];
+    const th_stmt *stmt = step->stmt;
+    rows[i] = (th_profile_row){stmt, stmt->label ? stmt->label : stmt->op->name,
+                               stmt->scope, step->nanoseconds, step->calls};
   }
   *out_rows = rows;
   return rows ? program->step_count : 0;

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-static th_status size_eval(th_call *call, const th_sizes *s, const th_expr *e,
+static th_status size_eval(th_frame *call, const th_sizes *s, const th_expr *e,
                            int64_t *out) {
   th_scalar v;
   if (!th_expr_eval(e, s->symbols, &v)) {
@@ -107,7 +107,7 @@ const th_expr *th_window_offset(th_ir *ir, const th_stmt *stmt,
 
 // ---- values
 
-static th_status size_shape(th_call *call, th_sizes *s,
+static th_status size_shape(th_frame *call, th_sizes *s,
                             const th_value *value) {
   const th_type *type = &value->type;
   th_view *view = &s->views[value->id];
@@ -136,7 +136,7 @@ static th_status size_shape(th_call *call, th_sizes *s,
 }
 
 // Where a value that a window or an update in place made lies in its base.
-static th_status size_offset(th_call *call, th_sizes *s,
+static th_status size_offset(th_frame *call, th_sizes *s,
                              const th_value *value) {
   const th_window *w = &call->program->windows[value->id];
   if (!w->from) {
@@ -152,7 +152,7 @@ static th_status size_offset(th_call *call, th_sizes *s,
   return TH_OK;
 }
 
-th_status th_sizes_value(th_call *call, th_sizes *s, const th_value *value) {
+th_status th_sizes_value(th_frame *call, th_sizes *s, const th_value *value) {
   if (value->type.kind != TH_KIND_TENSOR) {
     return TH_OK;
   }
@@ -172,7 +172,7 @@ static int64_t size_bytes(const th_view *view) {
 
 // ---- the slab
 
-static th_status size_plan(th_call *call, th_sizes *s) {
+static th_status size_plan(th_frame *call, th_sizes *s) {
   th_program *p = call->program;
   if (p->trace->slab_size >= 0 && p->is_static) {
     s->slab_bytes = p->trace->slab_size;
@@ -209,7 +209,7 @@ static th_status size_plan(th_call *call, th_sizes *s) {
 
 // ---- steps
 
-th_status th_sizes_step(th_call *call, th_sizes *s, uint32_t index) {
+th_status th_sizes_step(th_frame *call, th_sizes *s, uint32_t index) {
   const th_kernel *k = call->program->steps[index].kernel;
   if (!k) {
     return TH_OK;
@@ -226,7 +226,7 @@ th_status th_sizes_step(th_call *call, th_sizes *s, uint32_t index) {
   return size_eval(call, s, k->extent, &s->extents[index]);
 }
 
-static th_status size_fill(th_call *call, th_sizes *s) {
+static th_status size_fill(th_frame *call, th_sizes *s) {
   th_program *p = call->program;
   const th_trace *t = p->trace;
   for (uint32_t i = 0; i < t->input_count; i++) {
@@ -253,7 +253,7 @@ static th_status size_fill(th_call *call, th_sizes *s) {
 }
 
 typedef struct size_make_args {
-  th_call *call;
+  th_frame *call;
   th_sizes *sizes;
   const th_scalar *symbols;
 } size_make_args;
@@ -289,7 +289,7 @@ static void size_retire(th_program *p, uint32_t slot) {
   }
 }
 
-void th_sizes_put(th_call *call) {
+void th_sizes_put(th_frame *call) {
   th_program *p = call->program;
   th_sizes *s = call->sizes;
   call->sizes = NULL;
@@ -307,7 +307,7 @@ void th_sizes_put(th_call *call) {
   pthread_mutex_unlock(&p->lock);
 }
 
-static th_status size_new(th_call *call, const th_scalar *symbols,
+static th_status size_new(th_frame *call, const th_scalar *symbols,
                           th_sizes **out) {
   th_sizes *s = th_calloc(1, sizeof *s);
   if (!s) {
@@ -327,7 +327,7 @@ static th_status size_new(th_call *call, const th_scalar *symbols,
 
 // ---- the symbols that the inputs give
 
-static th_status size_mismatch(th_call *call, const th_size_rule *rule,
+static th_status size_mismatch(th_frame *call, const th_size_rule *rule,
                                int64_t wanted) {
   const th_trace *t = call->program->trace;
   const th_value *in = t->inputs[rule->input];
@@ -348,7 +348,7 @@ static th_status size_mismatch(th_call *call, const th_size_rule *rule,
   return status;
 }
 
-static th_status size_bind(th_call *call, const th_size_rule *rule,
+static th_status size_bind(th_frame *call, const th_size_rule *rule,
                            th_scalar *symbols) {
   int64_t got =
       call->inputs[rule->input].tensor->dims[rule->dim];
@@ -367,7 +367,7 @@ static th_status size_bind(th_call *call, const th_size_rule *rule,
   return TH_OK;
 }
 
-static th_status size_check(th_call *call, const th_size_rule *rule,
+static th_status size_check(th_frame *call, const th_size_rule *rule,
                             const th_scalar *symbols) {
   th_scalar want;
   int64_t got = call->inputs[rule->input].tensor->dims[rule->dim];
@@ -377,7 +377,7 @@ static th_status size_check(th_call *call, const th_size_rule *rule,
   return TH_OK;
 }
 
-static th_status size_symbols(th_call *call, th_scalar *symbols) {
+static th_status size_symbols(th_frame *call, th_scalar *symbols) {
   const th_program *p = call->program;
   for (uint32_t i = 0; i < p->rule_count; i++) {
     TH_TRY(p->rules[i].bind ? size_bind(call, &p->rules[i], symbols)
@@ -412,7 +412,7 @@ static th_sizes *size_find(th_program *p, const th_scalar *symbols,
 }
 
 // With the lock held.
-static th_status size_get_kept(th_call *call, const th_scalar *symbols,
+static th_status size_get_kept(th_frame *call, const th_scalar *symbols,
                                th_sizes **out) {
   th_program *p = call->program;
   uint32_t slot = 0;
@@ -429,7 +429,7 @@ static th_status size_get_kept(th_call *call, const th_scalar *symbols,
   return TH_OK;
 }
 
-static th_status size_get_for(th_call *call, const th_scalar *symbols,
+static th_status size_get_for(th_frame *call, const th_scalar *symbols,
                               th_sizes **out) {
   th_program *p = call->program;
   if (p->data_sizes) {
@@ -445,7 +445,7 @@ static th_status size_get_for(th_call *call, const th_scalar *symbols,
   return status;
 }
 
-th_status th_sizes_get(th_call *call, th_sizes **out) {
+th_status th_sizes_get(th_frame *call, th_sizes **out) {
   enum { FEW = 64 };
   th_scalar few[FEW] = {{0}};
   uint32_t n = call->program->ir->symbol_count;
@@ -467,7 +467,7 @@ th_status th_sizes_get(th_call *call, th_sizes **out) {
 }
 
 // The sizes of a program without symbols, before its first call.
-th_status th_sizes_fixed(th_call *call) {
+th_status th_sizes_fixed(th_frame *call) {
   th_scalar none = {0};
   return size_new(call, &none, &call->program->sizes[0]);
 }

@@ -135,7 +135,8 @@ typedef enum th_direction {
   TH_DIRECTION_BACKWARD,
 } th_direction;
 
-typedef struct th_trace {
+typedef struct th_trace th_trace;
+struct th_trace {
   th_ir *ir;
   const char *name;       // "computation"
   const char *provenance; // "Constructed by fuse (took 2 ms)"; NULL: none
@@ -152,7 +153,7 @@ typedef struct th_trace {
   th_map names;  // name -> th_value
   th_arg result; // what is returned: usually {'output': ..., 'mutated': {...}}
   int64_t slab_size; // -1: not planned
-} th_trace;
+};
 
 th_trace *th_trace_new(th_ir *ir, const char *name);
 // Name, decorators; no inputs, no statements.

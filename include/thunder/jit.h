@@ -1,0 +1,176 @@
+// Callables: a traced function, or a program of an archive, compiled and ready
+// to be called.
+//
+// Threads: th_jit_* and everything that reads a callable's traces belong to the
+// context's thread.  th_call may be called by any number of threads at once; a
+// callable that writes to its inputs or buffers runs one call at a time and
+// answers TH_BUSY to the others.
+#ifndef THUNDER_JIT_H
+#define THUNDER_JIT_H
+
+#include "thunder/executor.h"
+#include "thunder/pt2.h"
+#include "thunder/tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct th_callable th_callable;
+
+// How a callable finds compiled code for a call.
+typedef enum th_cache_mode {
+  // Guards on dtypes, shapes, strides and the values of numbers (default).
+  TH_CACHE_CONSTANT_VALUES,
+  // Sizes become symbols where that is possible, numbers become inputs.
+  TH_CACHE_SYMBOLIC_VALUES,
+  // The first compilation serves every call; nothing is checked but dtypes
+  // and sizes.
+  TH_CACHE_SAME_INPUT,
+  // Every call traces and compiles.
+  TH_CACHE_NONE,
+} th_cache_mode;
+
+// A pass of the user's: reads `in` and builds the next trace.  See trace.h for
+// what can be done with a trace.
+typedef struct th_trace th_trace;
+typedef struct th_transform th_transform;
+
+typedef struct th_jit_options {
+  size_t size;           // sizeof this, so that it may grow
+  const char *executors; // "host,ref"; NULL: the default list
+  const char *passes;    // NULL: the whole pipeline
+  th_cache_mode cache;
+  int threads;     // 0: OMP_NUM_THREADS, else all that the process may use
+  int64_t fuel;    // fusions that may be made; -1: no limit
+  bool no_cache;   // no object cache on disk
+  bool verify_each;    // check each trace
+  bool roundtrip_each; // parse(print(t)) == t after each pass
+  bool profile;        // time every step
+  const char *dump_traces; // folder for NN-pass.trace files; NULL: none
+  const th_transform *transforms;
+  size_t transform_count;
+  // A debug run: called before and after each statement with its values.
+  void (*before)(void *user, const th_stmt *stmt, const th_view *const *args,
+                 uint32_t arg_count);
+  void (*after)(void *user, const th_stmt *stmt, const th_view *const *outs,
+                uint32_t out_count);
+  void *user;
+} th_jit_options;
+
+#define TH_JIT_OPTIONS_INIT                                                    \
+  {sizeof(th_jit_options), NULL, NULL, TH_CACHE_CONSTANT_VALUES, 0, -1,        \
+   false, false, false, false, NULL, NULL, 0, NULL, NULL, NULL}
+
+// Compiles one program of an archive; `program` NULL: the default one.  The
+// archive may be freed afterwards: the callable holds the weights.  Parameters
+// and buffers are bound; a call gives the user inputs alone.
+//   TH_UNSUPPORTED: all operations that cannot be run, each with its reason
+TH_API th_status th_jit_pt2(th_context *ctx, th_pt2 *archive,
+                            const char *program, const th_jit_options *options,
+                            th_callable **out_callable);
+
+// Compiles a trace that is given as text.  A call gives every input.
+TH_API th_status th_jit_text(th_context *ctx, const char *name,
+                             const char *text, size_t size,
+                             const th_jit_options *options,
+                             th_callable **out_callable);
+
+// NULL is legal.  No call may be under way.
+TH_API void th_callable_free(th_callable *callable);
+
+// One leaf of the inputs or of the result.
+typedef enum th_leaf_kind {
+  TH_LEAF_NONE,
+  TH_LEAF_TENSOR,
+  TH_LEAF_INT,
+  TH_LEAF_FLOAT,
+  TH_LEAF_BOOL,
+  TH_LEAF_STRING,
+} th_leaf_kind;
+
+typedef struct th_leaf {
+  th_leaf_kind kind;
+  th_tensor *tensor;
+  int64_t i; // INT and BOOL
+  double f;
+  const char *text;
+} th_leaf;
+
+typedef struct th_call_options {
+  size_t size;
+  th_context *diagnostics; // the caller's; NULL: the callable's own
+  int threads;             // 0: as the callable was made
+} th_call_options;
+
+#define TH_CALL_OPTIONS_INIT {sizeof(th_call_options), NULL, 0}
+
+// Calls with tensors.  An output that is NULL becomes a new tensor that the
+// caller releases; another is written in place.  A call that fails changes
+// nothing.  Errors go to the callable's context (its thread only).
+TH_API TH_MUST_CHECK th_status th_call(th_callable *callable,
+                                       th_tensor *const *inputs,
+                                       size_t input_count, th_tensor **outputs,
+                                       size_t output_count);
+// The same with every kind of leaf, a place for diagnostics, threads.
+TH_API TH_MUST_CHECK th_status th_call_leaves(
+    th_callable *callable, const th_call_options *options,
+    const th_leaf *inputs, size_t input_count, th_leaf *outputs,
+    size_t output_count);
+
+// Leaves that a call takes and gives (of the newest compilation).
+TH_API size_t th_callable_input_count(const th_callable *callable);
+TH_API size_t th_callable_output_count(const th_callable *callable);
+TH_API const char *th_callable_input_name(const th_callable *callable,
+                                          size_t index);
+// As in traces: "cpu f32[s0, 16]"; valid while the callable lives.
+TH_API const char *th_callable_input_type(th_callable *callable, size_t index);
+TH_API th_leaf_kind th_callable_input_kind(const th_callable *callable,
+                                           size_t index);
+TH_API int th_callable_input_dtype(const th_callable *callable, size_t index);
+// The size of a dimension; a symbolic one gives `otherwise`.
+TH_API int th_callable_input_rank(const th_callable *callable, size_t index);
+TH_API int64_t th_callable_input_dim(const th_callable *callable, size_t index,
+                                     int dim, int64_t otherwise);
+// A bound parameter or buffer; borrowed.  NULL: no such name.
+TH_API th_tensor *th_callable_state(const th_callable *callable,
+                                    const char *fqn);
+
+// The traces of the newest compilation as text, in order: [0] is what was
+// traced, the last one is what runs.  Valid until the callable is freed.
+typedef enum th_trace_kind {
+  TH_TRACES_COMPUTATION,
+  TH_TRACES_PROLOGUE,
+  TH_TRACES_BACKWARD,
+} th_trace_kind;
+TH_API size_t th_last_traces(th_callable *callable, th_trace_kind kind,
+                             const char *const **out_texts);
+
+typedef struct th_statistics {
+  size_t size;
+  uint64_t calls, cache_hits, cache_misses;
+  uint64_t kernels_compiled, kernels_from_disk, kernels_shared;
+  int64_t trace_ns, passes_ns, codegen_ns; // of all compilations
+  int64_t slab_bytes;                      // of the newest memory plan
+  uint64_t plans;                          // sets of sizes planned
+  const char *reason;                      // of the newest compilation
+} th_statistics;
+TH_API void th_callable_statistics(const th_callable *callable,
+                                   th_statistics *out);
+
+// One row for each step that ran, when `profile` was set.
+typedef struct th_profile_row {
+  const th_stmt *stmt;
+  const char *name; // kernel or operation
+  const char *scope;
+  int64_t nanoseconds;
+  uint64_t calls;
+} th_profile_row;
+// Valid until the next call of this function.
+TH_API size_t th_callable_profile(th_callable *callable,
+                                  const th_profile_row **out_rows);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
