@@ -50,12 +50,14 @@ void *th_realloc(void *pointer, size_t size) {
 }
 
 void *th_aligned_alloc(size_t alignment, size_t size) {
-  if (alloc_must_fail() || size > SIZE_MAX - alignment) {
+  // posix_memalign rather than aligned_alloc: its size need not be rounded up,
+  // so ASan sees the exact end.
+  void *block = NULL;
+  if (alloc_must_fail() || size > PTRDIFF_MAX - alignment ||
+      posix_memalign(&block, alignment, size ? size : 1)) {
     return NULL;
   }
-  // C17 wants the size to be a multiple of the alignment.
-  size_t rounded = (size + alignment - 1) / alignment * alignment;
-  return alloc_counted(aligned_alloc(alignment, rounded ? rounded : alignment));
+  return alloc_counted(block);
 }
 
 void th_free(void *pointer) {

@@ -10,21 +10,14 @@
 #include "base/arena.h"
 
 #include "base/alloc.h"
+#include "base/asan.h"
 #include "base/context.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#if defined(__SANITIZE_ADDRESS__)
-#define ARENA_ASAN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define ARENA_ASAN 1
-#endif
-#endif
-
-#ifdef ARENA_ASAN
+#if TH_ASAN
 #include <sanitizer/asan_interface.h>
 enum { ARENA_GAP = 16 };
 #define ARENA_POISON(start, size) ASAN_POISON_MEMORY_REGION(start, size)

@@ -16,7 +16,6 @@ typedef struct half_format {
 } half_format;
 
 static const half_format half_f16 = {10, 15, 0x7bff, 0x7c00, 0x7e00};
-static const half_format half_bf16 = {7, 127, 0x7f7f, 0x7f80, 0x7fc0};
 static const half_format half_e4m3 = {3, 7, 0x7e, 0x7f, 0x7f};
 static const half_format half_e5m2 = {2, 15, 0x7b, 0x7c, 0x7e};
 
@@ -46,7 +45,8 @@ static uint32_t half_round_shift(uint32_t value, int shift) {
 }
 
 // `magnitude` is the bits of a finite float without its sign.
-static uint32_t half_encode(uint32_t magnitude, const half_format *format) {
+static inline uint32_t half_encode(uint32_t magnitude,
+                                   const half_format *format) {
   int exponent = (int)(magnitude >> 23);
   uint32_t mantissa = magnitude & 0x7fffff;
   if (exponent > 0) {
@@ -64,8 +64,8 @@ static uint32_t half_encode(uint32_t magnitude, const half_format *format) {
   return half_round_shift(mantissa, shift + 1 - target);
 }
 
-static uint32_t half_from_f32(float value, const half_format *format,
-                              th_overflow overflow) {
+static inline uint32_t half_from_f32(float value, const half_format *format,
+                                     th_overflow overflow) {
   uint32_t magnitude = half_bits(value) & 0x7fffffff;
   if (magnitude > 0x7f800000) {
     return format->nan;
@@ -80,7 +80,7 @@ static uint32_t half_from_f32(float value, const half_format *format,
 }
 
 // A finite code without its sign.
-static float half_decode(uint32_t code, const half_format *format) {
+static inline float half_decode(uint32_t code, const half_format *format) {
   uint32_t exponent = code >> format->mantissa_bits;
   uint32_t mantissa = code & ((UINT32_C(1) << format->mantissa_bits) - 1);
   int shift = 23 - format->mantissa_bits;
@@ -93,8 +93,8 @@ static float half_decode(uint32_t code, const half_format *format) {
                     mantissa << shift);
 }
 
-static float half_to_f32(uint32_t code, uint32_t sign,
-                         const half_format *format) {
+static inline float half_to_f32(uint32_t code, uint32_t sign,
+                                const half_format *format) {
   float value;
   if (code <= format->largest) {
     value = half_decode(code, format);
@@ -117,9 +117,13 @@ uint16_t th_f16_from_f32(float value) {
 
 float th_bf16_to_f32(uint16_t code) { return half_float((uint32_t)code << 16); }
 
+// Same exponent as a float: rounding the bits is all, infinity included.
 uint16_t th_bf16_from_f32(float value) {
-  uint32_t sign = half_bits(value) >> 16 & 0x8000;
-  return (uint16_t)(sign | half_from_f32(value, &half_bf16, TH_OVERFLOW_IEEE));
+  uint32_t bits = half_bits(value);
+  if ((bits & 0x7fffffff) > 0x7f800000) {
+    return (uint16_t)((bits >> 16 & 0x8000) | 0x7fc0);
+  }
+  return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
 float th_f8_e4m3fn_to_f32(uint8_t code) {

@@ -282,6 +282,8 @@ typedef struct copy_compare {
   th_difference *out;
 } copy_compare;
 
+enum { COPY_BLOCK = 256 };
+
 // The error between two floats; 0 where they count as equal.
 static double copy_float_error(double got, double want) {
   if (isnan(got) || isnan(want)) {
@@ -290,33 +292,65 @@ static double copy_float_error(double got, double want) {
   return got == want ? 0 : fabs(got - want);
 }
 
+// One element: off or not, and the largest error so far.
+static void copy_note_error(th_difference *out, bool off, double error,
+                            int64_t index, double got, double want) {
+  out->count += off;
+  if (error > out->error || (off && out->count == 1)) {
+    *out = (th_difference){.count = out->count,
+                           .index = index,
+                           .error = error,
+                           .got = got,
+                           .want = want};
+  }
+}
+
+static void copy_compare_floats(const copy_compare *state, const double *got,
+                                const double *want, int64_t count,
+                                int64_t first) {
+  for (int64_t i = 0; i < count; i++) {
+    if (got[i] == want[i]) {
+      continue;
+    }
+    double error = copy_float_error(got[i], want[i]);
+    bool off =
+        isinf(error) || error > state->atol + state->rtol * fabs(want[i]);
+    copy_note_error(state->out, off, error, first + i, got[i], want[i]);
+  }
+}
+
+static void copy_compare_ints(const copy_compare *state, const int64_t *got,
+                              const int64_t *want, int64_t count,
+                              int64_t first) {
+  for (int64_t i = 0; i < count; i++) {
+    if (got[i] != want[i]) {
+      double a = (double)got[i];
+      double b = (double)want[i];
+      copy_note_error(state->out, true, fabs(a - b), first + i, a, b);
+    }
+  }
+}
+
 static bool copy_row_compare(void *user, char *got, int64_t got_step,
                              const char *want, int64_t want_step, int64_t count,
                              int64_t first) {
   const copy_compare *state = user;
-  bool is_float = th_dtype_is_float(state->dtype);
-  for (int64_t i = 0; i < count; i++) {
-    const char *got_at = got + i * got_step;
-    const char *want_at = want + i * want_step;
-    double a = th_element_get(state->dtype, got_at);
-    double b = th_element_get(state->dtype, want_at);
-    double error = copy_float_error(a, b);
-    bool off = error > state->atol + state->rtol * fabs(b);
-    if (is_float && isinf(error)) {
-      off = true;
-    }
-    if (!is_float) {
-      // 64-bit integers that differ may be one double.
-      off = th_element_get_int(state->dtype, got_at) !=
-            th_element_get_int(state->dtype, want_at);
-    }
-    state->out->count += off;
-    if (error > state->out->error || (off && state->out->count == 1)) {
-      *state->out = (th_difference){.count = state->out->count,
-                                    .index = first + i,
-                                    .error = error,
-                                    .got = a,
-                                    .want = b};
+  for (int64_t i = 0; i < count; i += COPY_BLOCK) {
+    union {
+      double floats[COPY_BLOCK];
+      int64_t ints[COPY_BLOCK];
+    } a, b;
+    bool is_float = th_dtype_is_float(state->dtype);
+    th_dtype wide = is_float ? TH_F64 : TH_I64;
+    int64_t block = count - i < COPY_BLOCK ? count - i : COPY_BLOCK;
+    th_convert_row(wide, &a, 8, state->dtype, got + i * got_step, got_step,
+                   block);
+    th_convert_row(wide, &b, 8, state->dtype, want + i * want_step, want_step,
+                   block);
+    if (is_float) {
+      copy_compare_floats(state, a.floats, b.floats, block, first + i);
+    } else {
+      copy_compare_ints(state, a.ints, b.ints, block, first + i);
     }
   }
   return true;

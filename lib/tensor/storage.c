@@ -1,6 +1,6 @@
 // Storage: bytes with an owner count.
 //
-//   own        │ header, padded to 64 │ bytes ... │      one allocation
+//   own        │ header, padding to 64 │ bytes ... │     one allocation
 //   guarded    │ slack │ bytes ... │ unmapped page │    header apart
 //   foreign    bytes where they are; a deleter          header apart
 //
@@ -10,6 +10,7 @@
 #include "tensor/tensor.h"
 
 #include "base/alloc.h"
+#include "base/asan.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,8 +20,12 @@
 enum {
   STORAGE_ALIGN = 64,
   STORAGE_SLACK_BYTE = 0xa5,
+  STORAGE_SMALL = 4096, // malloc is several times faster than aligned
+  STORAGE_LARGE = 16 * 1024 * 1024, // first touch is faster in huge pages
+  STORAGE_HUGE_PAGE = 2 * 1024 * 1024,
 };
 
+#define STORAGE_HEADER ((size_t)STORAGE_ALIGN)
 _Static_assert(sizeof(th_storage) <= STORAGE_ALIGN, "header fits its padding");
 
 static atomic_int storage_guard = -1; // -1: the environment was not read yet
@@ -65,20 +70,41 @@ static th_status storage_new_guarded(th_context *ctx, size_t size,
   return TH_OK;
 }
 
+// The header, with room for `size` bytes on an aligned address behind it.
+static th_storage *storage_alloc(size_t size) {
+#if !TH_ASAN
+  if (size <= STORAGE_SMALL) {
+    return th_malloc(STORAGE_HEADER + STORAGE_ALIGN - 1 + size);
+  }
+#endif
+  if (size < STORAGE_LARGE) {
+    return th_aligned_alloc(STORAGE_ALIGN, STORAGE_HEADER + size);
+  }
+  th_storage *storage =
+      th_aligned_alloc(STORAGE_HUGE_PAGE, STORAGE_HEADER + size);
+  if (storage) {
+    (void)madvise(storage, STORAGE_HEADER + size, MADV_HUGEPAGE);
+  }
+  return storage;
+}
+
 th_status th_storage_new(th_context *ctx, size_t size,
                          th_storage **out_storage) {
-  if (size > PTRDIFF_MAX - (size_t)1024 * 1024) {
+  if (size > PTRDIFF_MAX - (size_t)STORAGE_LARGE) {
     return storage_no_memory(ctx, size);
   }
   if (th_guard_pages()) {
     return storage_new_guarded(ctx, size, out_storage);
   }
-  th_storage *storage = th_aligned_alloc(STORAGE_ALIGN, STORAGE_ALIGN + size);
+  th_storage *storage = storage_alloc(size);
   if (!storage) {
     return storage_no_memory(ctx, size);
   }
-  *storage = (th_storage){
-      .refs = 1, .data = (char *)storage + STORAGE_ALIGN, .size = size};
+  uintptr_t data = (uintptr_t)storage + sizeof *storage + STORAGE_ALIGN - 1;
+  *storage =
+      (th_storage){.refs = 1,
+                   .data = (char *)(data & ~(uintptr_t)(STORAGE_ALIGN - 1)),
+                   .size = size};
   *out_storage = storage;
   return TH_OK;
 }
