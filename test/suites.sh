@@ -34,7 +34,7 @@ tidy             | full  | suite_tidy
 ops-ref          | long  | suite_ops build release --executors ref
 ops-host         | long  | suite_ops build release --executors host
 asan-conformance | long  | suite_models build-asan asan --executors host
-aarch64          | long  | suite_aarch64
+aarch64          | full  | suite_aarch64
 '
 
 # The models whose every recorded case must pass.
