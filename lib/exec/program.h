@@ -50,6 +50,7 @@ th_status th_program_run(th_program *program, th_context *ctx, int threads,
 
 // Leaves of the tree under 'output', in order (values, numbers, strings, None).
 size_t th_program_output_count(const th_program *program);
+const th_arg *th_program_leaf(const th_program *program, size_t index);
 
 typedef struct th_program_stats {
   uint64_t kernels_compiled, kernels_from_disk, kernels_shared;

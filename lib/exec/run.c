@@ -490,6 +490,10 @@ size_t th_program_output_count(const th_program *program) {
   return program->leaf_count;
 }
 
+const th_arg *th_program_leaf(const th_program *program, size_t index) {
+  return program->leaves[index];
+}
+
 void th_program_get_stats(const th_program *program, th_program_stats *out) {
   *out = program->stats;
   out->calls = atomic_load(&program->calls);

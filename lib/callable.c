@@ -1,0 +1,427 @@
+// Callables: entries, calls, reports.
+#include "callable.h"
+
+#include "base/alloc.h"
+#include "base/pool.h"
+
+#include <string.h>
+
+// ---- making
+
+static char *callable_copy(const char *text, bool *ok) {
+  char *copy = text ? th_strdup(text) : NULL;
+  *ok = *ok && (copy || !text);
+  return copy;
+}
+
+th_status th_callable_new(th_context *ctx, const th_jit_options *options,
+                          th_callable **out) {
+  static const th_jit_options defaults = TH_JIT_OPTIONS_INIT;
+  th_callable *c = th_calloc(1, sizeof *c);
+  bool ok = c != NULL;
+  if (ok) {
+    c->ctx = ctx;
+    c->options = defaults;
+    size_t n = options ? options->size : 0;
+    if (n) {
+      memcpy(&c->options, options, n < sizeof defaults ? n : sizeof defaults);
+    }
+    th_arena_init(&c->arena, &ctx->unwind);
+    c->options.executors = c->executors =
+        callable_copy(c->options.executors, &ok);
+    c->options.passes = c->passes = callable_copy(c->options.passes, &ok);
+    c->options.dump_traces = c->dump_traces =
+        callable_copy(c->options.dump_traces, &ok);
+    c->options.threads = th_pool_threads(c->options.threads);
+  }
+  if (!ok) {
+    th_callable_free(c);
+    return th_error(ctx, TH_NO_MEMORY, TH_NOWHERE, "out of memory");
+  }
+  *out = c;
+  return TH_OK;
+}
+
+void th_entry_free(th_entry *entry) {
+  if (!entry) {
+    return;
+  }
+  const th_history *h = &entry->compiled.history;
+  uint32_t inputs = h->count ? h->traces[0]->input_count : 0;
+  for (uint32_t i = 0; entry->bound && i < inputs; i++) {
+    th_tensor_release(entry->bound[i]);
+  }
+  th_free(entry->bound);
+  th_free(entry->user);
+  th_compiled_deinit(&entry->compiled);
+  th_free(entry);
+}
+
+void th_callable_free(th_callable *callable) {
+  if (!callable) {
+    return;
+  }
+  if (callable->release) {
+    callable->release(callable);
+  } else {
+    th_entry_free(callable->newest);
+  }
+  th_arena_deinit(&callable->arena);
+  th_free(callable->executors);
+  th_free(callable->passes);
+  th_free(callable->dump_traces);
+  th_free(callable);
+}
+
+static const th_trace *entry_trace(const th_entry *entry) {
+  return entry->compiled.history.traces[0];
+}
+
+static th_status entry_bind(th_context *ctx, th_entry *entry, uint32_t count,
+                            th_tensor *const *bound) {
+  entry->bound = th_calloc(count + 1, sizeof(th_tensor *));
+  entry->user = th_calloc(count + 1, sizeof *entry->user);
+  if (!entry->bound || !entry->user) {
+    return th_error(ctx, TH_NO_MEMORY, TH_NOWHERE, "out of memory");
+  }
+  for (uint32_t i = 0; i < count; i++) {
+    if (bound && bound[i]) {
+      entry->bound[i] = th_tensor_retain(bound[i]);
+    } else {
+      entry->user[entry->user_count++] = i;
+    }
+  }
+  return TH_OK;
+}
+
+th_status th_callable_add(th_callable *callable, th_trace *trace,
+                          th_tensor *const *bound, th_entry **out) {
+  th_context *ctx = callable->ctx;
+  th_entry *entry = th_calloc(1, sizeof *entry);
+  if (!entry) {
+    th_ir_release(trace->ir);
+    return th_error(ctx, TH_NO_MEMORY, TH_NOWHERE, "out of memory");
+  }
+  th_status status =
+      th_compile(ctx, trace, &callable->options, &entry->compiled);
+  if (status == TH_OK) {
+    status = entry_bind(ctx, entry, trace->input_count, bound);
+  }
+  if (status != TH_OK) {
+    th_entry_free(entry);
+    return status;
+  }
+  callable->passes_ns += entry->compiled.passes_ns;
+  callable->codegen_ns += entry->compiled.codegen_ns;
+  callable->newest = entry;
+  *out = entry;
+  return TH_OK;
+}
+
+// ---- calling
+
+static th_status call_input(th_context *ctx, const th_value *in,
+                            const th_leaf *leaf, th_program_value *out) {
+  bool fits = true;
+  out->kind = in->type.kind;
+  switch (in->type.kind) {
+  case TH_KIND_TENSOR:
+    fits = leaf->kind == TH_LEAF_TENSOR;
+    out->tensor = leaf->tensor;
+    break;
+  case TH_KIND_NUMBER:
+    fits = leaf->kind == TH_LEAF_INT || leaf->kind == TH_LEAF_BOOL ||
+           leaf->kind == TH_LEAF_FLOAT;
+    if (in->type.dtype == TH_F64) {
+      out->num.f = leaf->kind == TH_LEAF_FLOAT ? leaf->f : (double)leaf->i;
+    } else {
+      fits = fits && leaf->kind != TH_LEAF_FLOAT;
+      out->num.i = leaf->i;
+    }
+    break;
+  default: // a constant of the trace: what is given does not matter
+    break;
+  }
+  if (!fits) {
+    return th_error(ctx, TH_INVALID, TH_NOWHERE,
+                    "input '%s' is of another kind than it was traced with",
+                    in->name);
+  }
+  return TH_OK;
+}
+
+static bool call_is_constant(const th_value *in, const th_program_value *v) {
+  if (in->type.kind != TH_KIND_NUMBER || !th_is_const(in->type.num)) {
+    return true;
+  }
+  return in->type.dtype == TH_F64 ? memcmp(&in->type.num->f, &v->num.f,
+                                           sizeof v->num.f) == 0
+                                  : in->type.num->i == v->num.i;
+}
+
+static th_status call_inputs(th_context *ctx, const th_entry *entry,
+                             const th_leaf *inputs, th_program_value *values) {
+  const th_trace *t = entry_trace(entry);
+  for (uint32_t i = 0; i < t->input_count; i++) {
+    values[i] = (th_program_value){TH_KIND_TENSOR, entry->bound[i], {0}};
+  }
+  for (uint32_t u = 0; u < entry->user_count; u++) {
+    uint32_t i = entry->user[u];
+    const th_value *in = t->inputs[i];
+    TH_TRY(call_input(ctx, in, &inputs[u], &values[i]));
+    if (!call_is_constant(in, &values[i])) {
+      return th_error(ctx, TH_INVALID, TH_NOWHERE,
+                      "input '%s' has another value than the constant that it "
+                      "was traced with",
+                      in->name);
+    }
+  }
+  return TH_OK;
+}
+
+static void call_output(const th_arg *arg, const th_program_value *v,
+                        th_leaf *out) {
+  static const th_leaf_kind numbers[] = {
+      [TH_BOOL] = TH_LEAF_BOOL, [TH_I64] = TH_LEAF_INT, [TH_F64] = TH_LEAF_FLOAT};
+  *out = (th_leaf){.kind = TH_LEAF_NONE};
+  if (v->kind == TH_KIND_TENSOR) {
+    out->kind = TH_LEAF_TENSOR;
+    out->tensor = v->tensor;
+  } else if (v->kind == TH_KIND_NUMBER) {
+    th_dtype dtype = arg->kind == TH_ARG_NUM ? arg->num->dtype
+                                             : arg->value->type.dtype;
+    out->kind = numbers[dtype];
+    out->i = dtype == TH_F64 ? 0 : v->num.i;
+    out->f = dtype == TH_F64 ? v->num.f : (double)v->num.i;
+  } else if (v->kind == TH_KIND_STRING) {
+    out->kind = TH_LEAF_STRING;
+    out->text = arg->text;
+  }
+}
+
+static th_status entry_run(const th_entry *entry, th_context *ctx, int threads,
+                           const th_leaf *inputs, th_leaf *outputs,
+                           size_t output_count, th_program_value *values) {
+  uint32_t n = entry_trace(entry)->input_count;
+  th_program_value *outs = values + n;
+  TH_TRY(call_inputs(ctx, entry, inputs, values));
+  for (size_t i = 0; i < output_count; i++) {
+    outs[i] = (th_program_value){TH_KIND_TENSOR, outputs[i].tensor, {0}};
+  }
+  TH_TRY(th_program_run(entry->compiled.program, ctx, threads, values, n, outs,
+                        output_count));
+  for (size_t i = 0; i < output_count; i++) {
+    call_output(th_program_leaf(entry->compiled.program, i), &outs[i],
+                &outputs[i]);
+  }
+  return TH_OK;
+}
+
+th_status th_entry_call(th_callable *callable, th_entry *entry,
+                        const th_call_options *options, const th_leaf *inputs,
+                        size_t input_count, th_leaf *outputs,
+                        size_t output_count) {
+  enum { FEW = 160 };
+  th_program_value few[FEW];
+  th_context *ctx = options && options->diagnostics ? options->diagnostics
+                                                    : callable->ctx;
+  int threads = options && options->threads ? options->threads
+                                            : callable->options.threads;
+  if (input_count != entry->user_count ||
+      output_count != th_program_output_count(entry->compiled.program)) {
+    return th_error(ctx, TH_INVALID, TH_NOWHERE,
+                    "the callable takes %u inputs and gives %zu outputs, not "
+                    "%zu and %zu",
+                    entry->user_count,
+                    th_program_output_count(entry->compiled.program),
+                    input_count, output_count);
+  }
+  size_t n = entry_trace(entry)->input_count + output_count;
+  th_program_value *values = n <= FEW ? few : th_malloc(n * sizeof *values);
+  if (!values) {
+    return th_error(ctx, TH_NO_MEMORY, TH_NOWHERE, "out of memory");
+  }
+  th_status status = entry_run(entry, ctx, threads, inputs, outputs,
+                               output_count, values);
+  if (values != few) {
+    th_free(values);
+  }
+  return status;
+}
+
+th_status th_call_leaves(th_callable *callable, const th_call_options *options,
+                         const th_leaf *inputs, size_t input_count,
+                         th_leaf *outputs, size_t output_count) {
+  th_entry *entry = callable->newest;
+  if (callable->find) {
+    th_context *ctx = options && options->diagnostics ? options->diagnostics
+                                                      : callable->ctx;
+    TH_TRY(callable->find(callable, ctx, inputs, input_count, &entry));
+  }
+  return th_entry_call(callable, entry, options, inputs, input_count, outputs,
+                       output_count);
+}
+
+th_status th_call(th_callable *callable, th_tensor *const *inputs,
+                  size_t input_count, th_tensor **outputs,
+                  size_t output_count) {
+  enum { FEW = 64 };
+  th_leaf few[FEW];
+  size_t n = input_count + output_count;
+  th_leaf *leaves = n <= FEW ? few : th_malloc(n * sizeof *leaves);
+  if (!leaves) {
+    return th_error(callable->ctx, TH_NO_MEMORY, TH_NOWHERE, "out of memory");
+  }
+  for (size_t i = 0; i < n; i++) {
+    th_tensor *t = i < input_count ? inputs[i] : outputs[i - input_count];
+    leaves[i] = (th_leaf){.kind = TH_LEAF_TENSOR, .tensor = t};
+  }
+  th_leaf *outs = leaves + input_count;
+  th_status status = th_call_leaves(callable, NULL, leaves, input_count, outs,
+                                    output_count);
+  for (size_t i = 0; status == TH_OK && i < output_count; i++) {
+    outputs[i] = outs[i].tensor; // NULL where the result is no tensor
+  }
+  if (leaves != few) {
+    th_free(leaves);
+  }
+  return status;
+}
+
+// ---- reports
+
+static const th_value *callable_input(const th_callable *callable,
+                                      size_t index) {
+  const th_entry *e = callable->newest;
+  return e && index < e->user_count ? entry_trace(e)->inputs[e->user[index]]
+                                    : NULL;
+}
+
+size_t th_callable_input_count(const th_callable *callable) {
+  return callable->newest ? callable->newest->user_count : 0;
+}
+
+size_t th_callable_output_count(const th_callable *callable) {
+  return callable->newest
+             ? th_program_output_count(callable->newest->compiled.program)
+             : 0;
+}
+
+const char *th_callable_input_name(const th_callable *callable, size_t index) {
+  const th_value *in = callable_input(callable, index);
+  return in ? in->name : NULL;
+}
+
+typedef struct callable_text {
+  th_callable *callable;
+  const th_type *type;
+  const char *text;
+} callable_text;
+
+static th_status callable_type_text(void *user) {
+  callable_text *a = user;
+  th_buffer out;
+  th_buffer_init(&out, &a->callable->arena);
+  th_type_print(&out, a->type);
+  a->text = out.data;
+  return TH_OK;
+}
+
+const char *th_callable_input_type(th_callable *callable, size_t index) {
+  const th_value *in = callable_input(callable, index);
+  callable_text args = {callable, in ? &in->type : NULL, NULL};
+  if (!in || th_protect(&callable->ctx->unwind, callable_type_text, &args)) {
+    return NULL;
+  }
+  return args.text;
+}
+
+th_leaf_kind th_callable_input_kind(const th_callable *callable,
+                                    size_t index) {
+  const th_value *in = callable_input(callable, index);
+  if (!in || in->type.kind == TH_KIND_NONE) {
+    return TH_LEAF_NONE;
+  }
+  if (in->type.kind == TH_KIND_STRING) {
+    return TH_LEAF_STRING;
+  }
+  if (in->type.kind == TH_KIND_TENSOR) {
+    return TH_LEAF_TENSOR;
+  }
+  return in->type.dtype == TH_F64    ? TH_LEAF_FLOAT
+         : in->type.dtype == TH_BOOL ? TH_LEAF_BOOL
+                                     : TH_LEAF_INT;
+}
+
+int th_callable_input_dtype(const th_callable *callable, size_t index) {
+  const th_value *in = callable_input(callable, index);
+  return in ? (int)in->type.dtype : -1;
+}
+
+int th_callable_input_rank(const th_callable *callable, size_t index) {
+  const th_value *in = callable_input(callable, index);
+  return in && in->type.kind == TH_KIND_TENSOR ? in->type.rank : -1;
+}
+
+int64_t th_callable_input_dim(const th_callable *callable, size_t index,
+                              int dim, int64_t otherwise) {
+  const th_value *in = callable_input(callable, index);
+  if (!in || dim < 0 || dim >= in->type.rank ||
+      !th_is_const(in->type.dims[dim])) {
+    return otherwise;
+  }
+  return in->type.dims[dim]->i;
+}
+
+th_tensor *th_callable_state(const th_callable *callable, const char *fqn) {
+  const th_entry *e = callable->newest;
+  const th_trace *t = e ? entry_trace(e) : NULL;
+  for (uint32_t i = 0; t && i < t->input_count; i++) {
+    const th_input *input = t->inputs[i]->input;
+    if (e->bound[i] && input->fqn && strcmp(input->fqn, fqn) == 0) {
+      return e->bound[i];
+    }
+  }
+  return NULL;
+}
+
+size_t th_last_traces(th_callable *callable, th_trace_kind kind,
+                      const char *const **out_texts) {
+  size_t count = 0;
+  *out_texts = NULL;
+  if (!callable->newest || kind != TH_TRACES_COMPUTATION ||
+      th_compiled_texts(&callable->newest->compiled, out_texts, &count)) {
+    return 0;
+  }
+  return count;
+}
+
+void th_callable_statistics(const th_callable *callable, th_statistics *out) {
+  th_statistics s = {.size = out->size,
+                     .cache_hits = callable->hits,
+                     .cache_misses = callable->misses,
+                     .trace_ns = callable->trace_ns,
+                     .passes_ns = callable->passes_ns,
+                     .codegen_ns = callable->codegen_ns,
+                     .reason = callable->reason};
+  if (callable->newest) {
+    th_program_stats p;
+    th_program_get_stats(callable->newest->compiled.program, &p);
+    s.calls = p.calls;
+    s.kernels_compiled = p.kernels_compiled;
+    s.kernels_from_disk = p.kernels_from_disk;
+    s.kernels_shared = p.kernels_shared;
+    s.slab_bytes = p.slab_bytes;
+    s.plans = p.plans;
+  }
+  memcpy(out, &s, out->size < sizeof s ? out->size : sizeof s);
+}
+
+size_t th_callable_profile(th_callable *callable,
+                           const th_profile_row **out_rows) {
+  *out_rows = NULL;
+  return callable->newest
+             ? th_program_profile_rows(callable->newest->compiled.program,
+                                       out_rows)
+             : 0;
+}

@@ -1,0 +1,51 @@
+// The inside of a callable.
+//
+// An entry is one compilation with the tensors that are bound to it.  A
+// program of an archive (or a trace) has one entry for its life; a traced
+// function (jit.c) has one for each set of guards.
+#ifndef TH_CALLABLE_H
+#define TH_CALLABLE_H
+
+#include "compile.h"
+
+typedef struct th_entry {
+  th_compiled compiled;
+  th_tensor **bound;   // by trace input: weights; NULL: the user gives it
+  uint32_t *user;      // by user input: trace input
+  uint32_t user_count;
+  struct th_entry *next;
+} th_entry;
+
+struct th_callable {
+  th_context *ctx;
+  th_jit_options options;
+  char *executors, *passes, *dump_traces; // copies that options point to
+  th_entry *newest;                       // of the last compilation
+  // Finds or makes the entry for these inputs; NULL: `newest` always fits.
+  th_status (*find)(th_callable *callable, th_context *diagnostics,
+                    const th_leaf *inputs, size_t count, th_entry **out);
+  void (*release)(th_callable *callable); // what `find` keeps
+  void *function;                         // jit.c
+  th_arena arena;                         // input types as text
+  uint64_t hits, misses;
+  int64_t trace_ns, passes_ns, codegen_ns;
+  const char *reason;
+};
+
+// A callable without entries; copies the options.
+th_status th_callable_new(th_context *ctx, const th_jit_options *options,
+                          th_callable **out);
+// Compiles `trace` (takes its th_ir) and binds; bound[i] is retained by the
+// caller for the entry, NULL entries are the user's.  On success the entry is
+// callable->newest.
+th_status th_callable_add(th_callable *callable, th_trace *trace,
+                          th_tensor *const *bound, th_entry **out);
+void th_entry_free(th_entry *entry);
+
+// Runs an entry.
+th_status th_entry_call(th_callable *callable, th_entry *entry,
+                        const th_call_options *options, const th_leaf *inputs,
+                        size_t input_count, th_leaf *outputs,
+                        size_t output_count);
+
+#endif

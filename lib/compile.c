@@ -1,0 +1,132 @@
+// From a trace to a program, from top to bottom: executors, passes, dumps,
+// steps.
+#include "compile.h"
+
+#include "base/file.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+static int64_t compile_now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+// ---- dumps
+
+typedef struct compile_dump {
+  th_context *ctx;
+  const char *folder;
+  uint32_t number;
+  th_status status;
+} compile_dump;
+
+static void compile_write(compile_dump *d, const char *pass,
+                          const th_trace *trace) {
+  char path[4096];
+  th_buffer text;
+  th_buffer_init(&text, &trace->ir->arena);
+  th_trace_print(&text, trace, NULL);
+  snprintf(path, sizeof path, "%s/%02u-%s.trace", d->folder, d->number++,
+           pass);
+  if (d->status == TH_OK) {
+    d->status = th_file_write(d->ctx, path, text.data, text.size);
+  }
+}
+
+static void compile_after(void *user, const th_pass_info *pass,
+                          const th_trace *before, const th_trace *after,
+                          int64_t nanoseconds) {
+  (void)before;
+  (void)nanoseconds;
+  compile_write(user, pass->name, after);
+}
+
+// ---- the compilation
+
+typedef struct compile_args {
+  th_context *ctx;
+  th_trace *trace;
+  const th_jit_options *options;
+  th_compiled *out;
+} compile_args;
+
+static th_status compile_passes(compile_args *a) {
+  const th_jit_options *o = a->options;
+  th_pipeline p = {.ir = a->out->ir, .fuel = o->fuel};
+  compile_dump dump = {a->ctx, o->dump_traces, 0, TH_OK};
+  th_manager_options manager = {.verify_each = o->verify_each,
+                                .roundtrip_each = o->roundtrip_each};
+  const char *names =
+      o->executors ? o->executors : th_executor_default(TH_CPU);
+  TH_TRY(th_executor_resolve(a->ctx, &p.ir->arena, names, &p.executors));
+  if (o->dump_traces) {
+    compile_write(&dump, "input", a->trace);
+    manager.after = compile_after;
+    manager.user = &dump;
+  }
+  int64_t start = compile_now();
+  TH_TRY(th_manager_run(&p, o->passes ? o->passes : "default", &manager,
+                        a->trace, &a->out->history));
+  a->out->passes_ns = compile_now() - start;
+  return dump.status;
+}
+
+static th_status compile_run(void *user) {
+  compile_args *a = user;
+  th_compiled *out = a->out;
+  th_program_options options = {.no_cache = a->options->no_cache,
+                                .before = a->options->before,
+                                .after = a->options->after,
+                                .user = a->options->user};
+  TH_TRY(compile_passes(a));
+  int64_t start = compile_now();
+  TH_TRY(th_program_new(a->ctx, out->history.traces[out->history.count - 1],
+                        &options, &out->program));
+  out->codegen_ns = compile_now() - start;
+  th_program_profile(out->program, a->options->profile);
+  return TH_OK;
+}
+
+th_status th_compile(th_context *ctx, th_trace *trace,
+                     const th_jit_options *options, th_compiled *out) {
+  *out = (th_compiled){.ir = trace->ir};
+  compile_args args = {ctx, trace, options, out};
+  th_status status = th_protect(&ctx->unwind, compile_run, &args);
+  if (status != TH_OK && th_last_status(ctx) == TH_OK) {
+    th_error(ctx, status, TH_NOWHERE, "%s", th_status_text(status));
+  }
+  return status;
+}
+
+void th_compiled_deinit(th_compiled *compiled) {
+  th_program_free(compiled->program);
+  th_ir_release(compiled->ir);
+  *compiled = (th_compiled){0};
+}
+
+static th_status compile_texts(void *user) {
+  th_compiled *c = user;
+  uint32_t n = c->history.count;
+  const char **texts = TH_NEW_ARRAY(&c->ir->arena, const char *, n + 1);
+  for (uint32_t i = 0; i < n; i++) {
+    th_buffer text;
+    th_buffer_init(&text, &c->ir->arena);
+    th_trace_print(&text, c->history.traces[i], NULL);
+    texts[i] = text.data;
+  }
+  c->texts = texts;
+  return TH_OK;
+}
+
+th_status th_compiled_texts(th_compiled *compiled, const char *const **out,
+                            size_t *out_count) {
+  if (!compiled->texts) {
+    TH_TRY(th_protect(&compiled->ir->ctx->unwind, compile_texts, compiled));
+  }
+  *out = compiled->texts;
+  *out_count = compiled->history.count;
+  return TH_OK;
+}

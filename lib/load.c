@@ -1,0 +1,113 @@
+// Callables from archives and from trace texts.
+#include "callable.h"
+#include "frontend/archive.h"
+
+#include "base/alloc.h"
+
+// ---- archives
+
+typedef struct load_pt2 {
+  th_pt2 *archive;
+  const char *program;
+  th_ir *ir;
+  th_trace *trace;
+} load_pt2;
+
+static th_status load_trace(void *user) {
+  load_pt2 *l = user;
+  return th_pt2_trace(l->archive, l->program, l->ir, &l->trace);
+}
+
+// One tensor for each parameter, buffer and constant.
+static th_status load_weights(const load_pt2 *l, th_tensor **bound) {
+  for (uint32_t i = 0; i < l->trace->input_count; i++) {
+    const th_value *in = l->trace->inputs[i];
+    if (in->input->kind != TH_INPUT_USER &&
+        in->type.kind == TH_KIND_TENSOR) {
+      TH_TRY(th_pt2_weight(l->archive, l->program, in->input->fqn, &bound[i]));
+    }
+  }
+  return TH_OK;
+}
+
+static th_status load_bound(th_callable *c, const load_pt2 *l) {
+  uint32_t n = l->trace->input_count;
+  th_entry *entry = NULL;
+  th_tensor **bound = th_calloc(n + 1, sizeof *bound);
+  th_status status =
+      bound ? load_weights(l, bound)
+            : th_error(c->ctx, TH_NO_MEMORY, TH_NOWHERE, "out of memory");
+  if (status == TH_OK) {
+    status = th_callable_add(c, l->trace, bound, &entry);
+  } else {
+    th_ir_release(l->ir);
+  }
+  for (uint32_t i = 0; bound && i < n; i++) {
+    th_tensor_release(bound[i]);
+  }
+  th_free(bound);
+  return status;
+}
+
+th_status th_jit_pt2(th_context *ctx, th_pt2 *archive, const char *program,
+                     const th_jit_options *options,
+                     th_callable **out_callable) {
+  th_callable *c = NULL;
+  load_pt2 l = {archive, program ? program : th_pt2_default_program(archive),
+                NULL, NULL};
+  *out_callable = NULL;
+  TH_TRY(th_callable_new(ctx, options, &c));
+  l.ir = th_ir_new(ctx);
+  th_status status =
+      l.ir ? th_protect(&ctx->unwind, load_trace, &l) : TH_NO_MEMORY;
+  if (status != TH_OK) {
+    th_ir_release(l.ir);
+  } else {
+    status = load_bound(c, &l);
+  }
+  if (status != TH_OK) {
+    th_callable_free(c);
+    return status;
+  }
+  c->misses = 1;
+  c->reason = "the first call";
+  *out_callable = c;
+  return TH_OK;
+}
+
+// ---- text
+
+typedef struct load_text {
+  th_ir *ir;
+  const char *name, *text;
+  size_t size;
+  th_trace *trace;
+} load_text;
+
+static th_status load_parse(void *user) {
+  load_text *l = user;
+  return th_trace_parse(l->ir, l->name, l->text, l->size, &l->trace);
+}
+
+th_status th_jit_text(th_context *ctx, const char *name, const char *text,
+                      size_t size, const th_jit_options *options,
+                      th_callable **out_callable) {
+  th_callable *c = NULL;
+  th_entry *entry = NULL;
+  *out_callable = NULL;
+  TH_TRY(th_callable_new(ctx, options, &c));
+  load_text l = {th_ir_new(ctx), name, text, size, NULL};
+  th_status status =
+      l.ir ? th_protect(&ctx->unwind, load_parse, &l) : TH_NO_MEMORY;
+  if (status != TH_OK) {
+    th_ir_release(l.ir);
+  } else {
+    status = th_callable_add(c, l.trace, NULL, &entry);
+  }
+  if (status != TH_OK) {
+    th_callable_free(c);
+    return status;
+  }
+  *out_callable = c;
+  return TH_OK;
+}
