@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 static th_context *context;
-static char folder[] = "/tmp/thunder-file-XXXXXX";
+static char folder[] = "/tmp/thunder-file.XXXXXX";
 static char path[100];
 
 static void file_setup(void) {
