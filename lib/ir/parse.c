@@ -533,14 +533,16 @@ static th_status parse_text(th_parser *p, th_trace **out_trace) {
   return TH_OK;
 }
 
-th_status th_trace_parse(th_ir *ir, const char *name, const char *text,
-                         size_t size, th_trace **out_trace) {
+th_status th_text_parse_part(th_ir *ir, const char *name, const char *text,
+                             size_t size, int first_line,
+                             th_trace **out_trace) {
   th_parser p = {.ir = ir};
   if (size > INT32_MAX) {
     return th_error(ir->ctx, TH_PARSE, (th_loc){name, 0, 0},
                     "a trace text has at most 2 GiB");
   }
   th_lex_init(&p.lex, th_ir_string(ir, name), text, size);
+  p.lex.line = first_line - 1;
   th_status status = parse_text(&p, out_trace);
   if (p.errors >= TH_TEXT_ERRORS) {
     th_note(ir->ctx, th_lex_loc(&p.lex), "too many errors: reading stops here");
@@ -550,4 +552,9 @@ th_status th_trace_parse(th_ir *ir, const char *name, const char *text,
     p.places[i].stmt->loc = p.places[i].loc;
   }
   return p.status ? p.status : status;
+}
+
+th_status th_trace_parse(th_ir *ir, const char *name, const char *text,
+                         size_t size, th_trace **out_trace) {
+  return th_text_parse_part(ir, name, text, size, 1, out_trace);
 }

@@ -19,6 +19,12 @@ enum {
 // 0: the label says nothing.
 size_t th_text_label_executor(const char *label);
 
+// Reads a part of a file that begins at `first_line` (1 is the first), so that
+// locations are those of the whole file.
+th_status th_text_parse_part(th_ir *ir, const char *name, const char *text,
+                             size_t size, int first_line,
+                             th_trace **out_trace);
+
 // Do both say the same place?  A location without a file is none.
 bool th_text_same_loc(th_loc a, th_loc b);
 
