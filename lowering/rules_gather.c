@@ -35,7 +35,7 @@ th_node *th_rule_index_select(th_nest *n, const th_stmt *stmt, uint16_t out,
                               const th_expr *const *index) {
   (void)out;
   const th_value *x = th_operand(stmt, 0), *which = th_operand(stmt, 2);
-  const th_expr *at[TH_MAX_RANK];
+  const th_expr *at[TH_MAX_RANK] = {0};
   if (x->type.rank == 0) {
     return th_nest_pull(n, x, at);
   }

@@ -176,7 +176,7 @@ th_node *th_rule_diagonal(th_nest *n, const th_stmt *stmt, uint16_t out,
 th_node *th_rule_unfold(th_nest *n, const th_stmt *stmt, uint16_t out,
                         const th_expr *const *index) {
   const th_value *x = th_operand(stmt, 0);
-  const th_expr *at[TH_MAX_RANK];
+  const th_expr *at[TH_MAX_RANK] = {0};
   if (x->type.rank == 0) {
     return th_nest_pull(n, x, at);
   }

@@ -12,11 +12,10 @@
 
 #include <string.h>
 
-enum {
-  VERIFY_UNMADE = 0,
-  VERIFY_TOP = 1, // the number of the trace itself
-  VERIFY_DELETED = UINT32_MAX,
-};
+// Marks: unmade, the number of the trace itself, deleted.
+#define VERIFY_UNMADE 0U
+#define VERIFY_TOP 1U
+#define VERIFY_DELETED UINT32_MAX
 
 typedef struct verify_value {
   uint32_t mark;
