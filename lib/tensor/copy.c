@@ -11,6 +11,11 @@
 #include <math.h>
 #include <string.h>
 
+enum {
+  COPY_TILE = 32,   // elements on a side
+  COPY_BLOCK = 256, // elements compared at a time
+};
+
 // Two tensors as rows; steps in bytes.
 typedef struct copy_walk {
   int rank; // at least 1
@@ -116,14 +121,82 @@ COPY_ROW(2)
 COPY_ROW(4)
 COPY_ROW(8)
 
+// The dimension, not the last one, along which `from` is read byte after byte
+// while the last one jumps; -1 when rows are read well as they are.
+static int copy_turned_dimension(const copy_walk *walk, int64_t size) {
+  int inner = walk->rank - 1;
+  if (walk->to_steps[inner] != size || walk->from_steps[inner] < 64) {
+    return -1;
+  }
+  for (int i = 0; i < inner; i++) {
+    if (walk->from_steps[i] == size) {
+      return i;
+    }
+  }
+  return -1;
+}
+
+// Copies the tile with this number; `counts` has the tiles of each dimension.
+static void copy_tile(const copy_walk *walk, const int64_t *counts, int turned,
+                      int64_t number, copy_row row, char *to,
+                      const char *from) {
+  int inner = walk->rank - 1;
+  int64_t rows = 0;
+  int64_t width = 0;
+  for (int i = inner; i >= 0; i--) {
+    bool tiled = i == inner || i == turned;
+    int64_t at = number % counts[i] * (tiled ? COPY_TILE : 1);
+    int64_t left = walk->dims[i] - at;
+    number /= counts[i];
+    to += at * walk->to_steps[i];
+    from += at * walk->from_steps[i];
+    if (i == inner) {
+      width = left < COPY_TILE ? left : COPY_TILE;
+    } else if (i == turned) {
+      rows = left < COPY_TILE ? left : COPY_TILE;
+    }
+  }
+  for (int64_t i = 0; i < rows; i++) {
+    row(NULL, to + i * walk->to_steps[turned], walk->to_steps[inner],
+        from + i * walk->from_steps[turned], walk->from_steps[inner], width, 0);
+  }
+}
+
+// Elements as tiles of 32 by 32 over the last dimension and `turned`, so that
+// both sides stay in the cache.
+static void copy_tiles(const copy_walk *walk, int turned, copy_row row,
+                       const th_tensor *to, const th_tensor *from) {
+  int inner = walk->rank - 1;
+  int64_t counts[TH_MAX_RANK + 1] = {0};
+  int64_t total = 1;
+  for (int i = 0; i <= inner; i++) {
+    bool tiled = i == inner || i == turned;
+    counts[i] =
+        tiled ? (walk->dims[i] + COPY_TILE - 1) / COPY_TILE : walk->dims[i];
+    total *= counts[i];
+  }
+  for (int64_t number = 0; number < total; number++) {
+    copy_tile(walk, counts, turned, number, row, to->data, from->data);
+  }
+}
+
 // Between tensors of one shape that do not overlap.
 static void copy_elements(const th_tensor *to, const th_tensor *from) {
   static const copy_row plain[] = {
       [1] = copy_row_1, [2] = copy_row_2, [4] = copy_row_4, [8] = copy_row_8};
-  copy_dtypes dtypes = {to->dtype, from->dtype};
-  copy_row row = to->dtype == from->dtype ? plain[th_dtype_size(to->dtype)]
-                                          : copy_row_convert;
-  copy_walk_rows(to, from, row, &dtypes);
+  if (to->dtype != from->dtype) {
+    copy_dtypes dtypes = {to->dtype, from->dtype};
+    copy_walk_rows(to, from, copy_row_convert, &dtypes);
+    return;
+  }
+  size_t size = th_dtype_size(to->dtype);
+  copy_walk walk = copy_walk_of(to, from);
+  int turned = copy_turned_dimension(&walk, (int64_t)size);
+  if (turned < 0 || th_tensor_numel(to) == 0) {
+    copy_walk_rows(to, from, plain[size], NULL);
+  } else {
+    copy_tiles(&walk, turned, plain[size], to, from);
+  }
 }
 
 static bool copy_same_shape(const th_tensor *a, const th_tensor *b) {
@@ -281,8 +354,6 @@ typedef struct copy_compare {
   double rtol, atol;
   th_difference *out;
 } copy_compare;
-
-enum { COPY_BLOCK = 256 };
 
 // The error between two floats; 0 where they count as equal.
 static double copy_float_error(double got, double want) {

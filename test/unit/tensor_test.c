@@ -210,6 +210,35 @@ Test(tensor, copies_follow_strides) {
   th_tensor_release(base);
 }
 
+// Shapes that are not whole tiles, each order of dimensions, each size.
+Test(tensor, turned_tensors_are_copied_in_tiles) {
+  static const th_dtype dtypes[] = {TH_U8, TH_I16, TH_F32, TH_I64};
+  static const int orders[][3] = {{0, 2, 1}, {1, 0, 2}, {1, 2, 0},
+                                  {2, 0, 1}, {2, 1, 0}, {0, 1, 2}};
+  int64_t dims[] = {70, 3, 67};
+  int64_t strides[] = {201, 67, 1};
+  for (size_t d = 0; d < TH_COUNT(dtypes); d++) {
+    th_tensor *base = tensor_counting(dtypes[d], 3, dims);
+    for (size_t o = 0; o < TH_COUNT(orders); o++) {
+      const int *order = orders[o];
+      th_tensor *turned;
+      th_tensor *copy;
+      th_tensor_view(
+          context, base, 3,
+          DIMS(dims[order[0]], dims[order[1]], dims[order[2]]),
+          DIMS(strides[order[0]], strides[order[1]], strides[order[2]]), 0,
+          &turned);
+      cr_assert_eq(th_tensor_clone(context, turned, &copy), TH_OK);
+      for (int64_t i = 0; i < th_tensor_numel(copy); i++) {
+        cr_assert_eq(th_tensor_get_int(copy, i), th_tensor_get_int(turned, i));
+      }
+      th_tensor_release(copy);
+      th_tensor_release(turned);
+    }
+    th_tensor_release(base);
+  }
+}
+
 Test(tensor, overlapping_copies_read_before_they_write) {
   th_tensor *base = tensor_counting(TH_F32, 1, DIMS(10));
   th_tensor *low;
