@@ -805,22 +805,74 @@ bool th_expr_range(const th_expr *e, int64_t *out_min, int64_t *out_max) {
   return true;
 }
 
+// A quotient p // c with a constant c > 0 in a sum, and its coefficient.
+static const th_expr *expr_find_quotient(const th_expr *sum,
+                                         int64_t *out_coeff) {
+  uint32_t count = sum->op == TH_X_ADD ? sum->arg_count : 1;
+  for (uint32_t i = 0; i < count; i++) {
+    const th_expr *term = sum->op == TH_X_ADD ? sum->args[i] : sum;
+    bool scaled = term->op == TH_X_MUL && term->arg_count == 2 &&
+                  th_is_const(term->args[0]);
+    const th_expr *atom = scaled ? term->args[1] : term;
+    if (atom->op == TH_X_FLOORDIV && th_is_const(atom->args[1]) &&
+        atom->args[1]->i > 0) {
+      *out_coeff = scaled ? term->args[0]->i : 1;
+      return atom;
+    }
+  }
+  return NULL;
+}
+
+// Is an integer never negative?  Ranges alone see s0 - s0 // 2 as a difference
+// of strangers; with p - (c - 1) <= c * (p // c) <= p the quotients go, and the
+// rest is a sum that can be compared.
+static bool expr_never_negative(th_ir *ir, const th_expr *e) {
+  int64_t lo = 0, hi = 0, coeff = 0;
+  for (int round = 0; e && round < 4; round++) {
+    if (th_expr_range(e, &lo, &hi) && lo >= 0) {
+      return true;
+    }
+    const th_expr *q = expr_find_quotient(e, &coeff);
+    if (!q) {
+      return false;
+    }
+    const th_expr *k = th_int(ir, coeff), *c = q->args[1], *p = q->args[0];
+    if (coeff > 0) {
+      p = th_expr_sub(ir, p, th_int(ir, c->i - 1));
+    }
+    const th_expr *rest = th_expr_sub(ir, e, th_expr_mul(ir, k, q));
+    e = th_expr_add(ir, th_expr_mul(ir, rest, c), th_expr_mul(ir, k, p));
+  }
+  return false;
+}
+
 int th_expr_known(th_ir *ir, th_expr_op op, const th_expr *a,
                   const th_expr *b) {
   if (a->dtype == TH_F64 || b->dtype == TH_F64) {
     return -1;
   }
   const th_expr *difference = th_expr_sub(ir, a, b);
+  const th_expr *opposite = th_expr_sub(ir, b, a);
   int64_t lo = 0, hi = 0;
-  if (!difference || !th_expr_range(difference, &lo, &hi)) {
+  if (!difference || !opposite) {
     return -1;
   }
-  switch (op) {
-  case TH_X_EQ: return lo == 0 && hi == 0 ? 1 : lo > 0 || hi < 0 ? 0 : -1;
-  case TH_X_LT: return hi < 0 ? 1 : lo >= 0 ? 0 : -1;
-  case TH_X_LE: return hi <= 0 ? 1 : lo > 0 ? 0 : -1;
-  default: return -1;
+  if (op == TH_X_EQ) {
+    bool has_range = th_expr_range(difference, &lo, &hi);
+    return !has_range ? -1 : lo == 0 && hi == 0 ? 1 : lo > 0 || hi < 0 ? 0 : -1;
   }
+  if (op != TH_X_LT && op != TH_X_LE) {
+    return -1;
+  }
+  // b - a >= 0, or > 0 for LT; false when a - b > 0, or >= 0 for LT.
+  const th_expr *minus_one = th_int(ir, -1);
+  const th_expr *is_true =
+      op == TH_X_LT ? th_expr_add(ir, opposite, minus_one) : opposite;
+  const th_expr *is_false =
+      op == TH_X_LE ? th_expr_add(ir, difference, minus_one) : difference;
+  return expr_never_negative(ir, is_true)    ? 1
+         : expr_never_negative(ir, is_false) ? 0
+                                             : -1;
 }
 
 void th_expr_symbols(const th_expr *e,
