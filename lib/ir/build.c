@@ -317,6 +317,17 @@ static void remap_body(th_remap *m, const th_stmt *stmt, th_stmt *copy) {
   }
 }
 
+// Sizes that depend on data keep their symbols.
+static const th_type *remap_known(th_remap *m, const th_stmt *stmt) {
+  th_type *known =
+      TH_NEW_ARRAY(&m->to->ir->arena, th_type, stmt->out_count + 1u);
+  for (uint16_t i = 0; i < stmt->out_count; i++) {
+    known[i] = stmt->outs[i] ? stmt->outs[i]->type
+                             : (th_type){.kind = TH_KIND_NONE};
+  }
+  return known;
+}
+
 th_stmt *th_remap_stmt(th_remap *m, const th_stmt *stmt) {
   th_builder *b = m->to;
   if (b->status != TH_OK) {
@@ -336,6 +347,8 @@ th_stmt *th_remap_stmt(th_remap *m, const th_stmt *stmt) {
                    .out_cap = stmt->out_count > TH_MAX_OUTS ? stmt->out_count
                                                             : TH_MAX_OUTS};
     in.outs = inferred = TH_NEW_ARRAY(&b->ir->arena, th_type, in.out_cap);
+    in.known = remap_known(m, stmt);
+    in.known_count = stmt->out_count;
     if (build_fail(b, th_infer_run(&in))) {
       return NULL;
     }
