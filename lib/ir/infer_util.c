@@ -456,8 +456,11 @@ bool th_infer_never(th_infer *in, th_expr_op op, const th_expr *a,
 
 bool th_infer_same_dim(th_infer *in, const th_expr *a, const th_expr *b,
                        const th_expr **out) {
+  if (a != b && th_infer_never(in, TH_X_EQ, a, b)) {
+    return false;
+  }
   *out = a && b && th_is_const(b) ? b : a;
-  return a == b || !th_infer_never(in, TH_X_EQ, a, b);
+  return true;
 }
 
 const th_expr *th_infer_where(th_infer *in, const th_expr *condition,
