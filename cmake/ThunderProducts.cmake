@@ -49,7 +49,8 @@ function(th_tool name)
     th_all_folders(inside)
     target_link_libraries(${name} PRIVATE ${inside})
   else()
-    target_link_libraries(${name} PRIVATE thunder_flags thunder)
+    target_link_libraries(${name} PRIVATE
+      thunder_flags thunder PkgConfig::JANSSON m)
   endif()
   set_target_properties(${name} PROPERTIES
     INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")

@@ -266,7 +266,7 @@ th_status th_call(th_callable *callable, th_tensor *const *inputs,
                   size_t input_count, th_tensor **outputs,
                   size_t output_count) {
   enum { FEW = 64 };
-  th_leaf few[FEW];
+  th_leaf few[FEW] = {{TH_LEAF_NONE, NULL, 0, 0, NULL}};
   size_t n = input_count + output_count;
   th_leaf *leaves = n <= FEW ? few : th_malloc(n * sizeof *leaves);
   if (!leaves) {
@@ -371,6 +371,73 @@ int64_t th_callable_input_dim(const th_callable *callable, size_t index,
     return otherwise;
   }
   return in->type.dims[dim]->i;
+}
+
+th_leaf th_callable_input_constant(const th_callable *callable,
+                                   size_t index) {
+  const th_value *in = callable_input(callable, index);
+  th_leaf leaf = {.kind = th_callable_input_kind(callable, index)};
+  if (leaf.kind == TH_LEAF_TENSOR) {
+    leaf.kind = TH_LEAF_NONE;
+  } else if (leaf.kind == TH_LEAF_STRING) {
+    leaf.text = in->type.text;
+  } else if (leaf.kind != TH_LEAF_NONE && th_is_const(in->type.num)) {
+    leaf.i = leaf.kind == TH_LEAF_FLOAT ? 0 : in->type.num->i;
+    leaf.f = leaf.kind == TH_LEAF_FLOAT ? in->type.num->f
+                                        : (double)in->type.num->i;
+  }
+  return leaf;
+}
+
+// What only moves or converts its first operand still holds its numbers.
+static bool callable_keeps_numbers(const th_stmt *stmt) {
+  return stmt->op->traits & TH_MOVES || stmt->op->op == TH_OP_to;
+}
+
+// The size of the table that a statement reads with indices `value`; 0: none.
+static int64_t callable_table(const th_stmt *stmt, const bool *same) {
+  const th_arg *index = NULL;
+  const th_type *table = NULL;
+  int64_t dim = 0;
+  if (stmt->op->op == TH_OP_embedding) {
+    table = &stmt->args[0].value->type;
+    index = &stmt->args[1];
+  } else if (stmt->op->op == TH_OP_gather ||
+             stmt->op->op == TH_OP_index_select ||
+             stmt->op->op == TH_OP_index_copy) {
+    table = &stmt->args[0].value->type;
+    dim = stmt->args[1].num->i + (stmt->args[1].num->i < 0 ? table->rank : 0);
+    index = &stmt->args[2];
+  }
+  if (!index || !same[index->value->id] || dim >= table->rank ||
+      !th_is_const(table->dims[dim])) {
+    return 0;
+  }
+  return table->dims[dim]->i;
+}
+
+int64_t th_callable_input_limit(const th_callable *callable, size_t index) {
+  const th_value *in = callable_input(callable, index);
+  const th_trace *t = in ? entry_trace(callable->newest) : NULL;
+  bool *same = t ? th_calloc(t->value_count, sizeof *same) : NULL;
+  int64_t limit = INT64_MAX;
+  if (!same) {
+    return 2;
+  }
+  same[in->id] = true;
+  for (uint32_t i = 0; i < t->stmt_count; i++) {
+    const th_stmt *stmt = t->stmts[i];
+    int64_t size = callable_table(stmt, same);
+    limit = size > 0 && size < limit ? size : limit;
+    for (uint16_t o = 0; o < stmt->out_count; o++) {
+      if (stmt->outs[o] && stmt->arg_count &&
+          stmt->args[0].kind == TH_ARG_VALUE && callable_keeps_numbers(stmt)) {
+        same[stmt->outs[o]->id] = same[stmt->args[0].value->id];
+      }
+    }
+  }
+  th_free(same);
+  return limit == INT64_MAX ? 2 : limit;
 }
 
 th_tensor *th_callable_state(const th_callable *callable, const char *fqn) {

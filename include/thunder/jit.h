@@ -132,6 +132,13 @@ TH_API int th_callable_input_dtype(const th_callable *callable, size_t index);
 TH_API int th_callable_input_rank(const th_callable *callable, size_t index);
 TH_API int64_t th_callable_input_dim(const th_callable *callable, size_t index,
                                      int dim, int64_t otherwise);
+// For an integer tensor: the size of the smallest table that it indexes, so
+// that numbers below it are legal; 2 when it indexes none.
+TH_API int64_t th_callable_input_limit(const th_callable *callable,
+                                       size_t index);
+// The constant that an input was traced with; TH_LEAF_NONE for tensors.
+TH_API th_leaf th_callable_input_constant(const th_callable *callable,
+                                          size_t index);
 // A bound parameter or buffer; borrowed.  NULL: no such name.
 TH_API th_tensor *th_callable_state(const th_callable *callable,
                                     const char *fqn);

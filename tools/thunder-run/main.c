@@ -1,0 +1,422 @@
+// Options, and the way of one run: open, compile, inputs, call, report.
+#include "run.h"
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+enum { EXIT_USAGE = 2 };
+
+static const char usage[] =
+    "usage: thunder-run MODEL.pt2 [options]\n"
+    "  --model PROGRAM          a program of the archive (default: the only\n"
+    "                           one, else train_ir, else the first)\n"
+    "  --inputs F.safetensors   inputs by position (in.0, 0) or name\n"
+    "  --sample-inputs          the inputs that the model was exported with\n"
+    "  --random SEED            random inputs\n"
+    "  --outputs F.safetensors  write the outputs (out.0, ...)\n"
+    "  --cases F.safetensors    run recorded cases and compare\n"
+    "  --weights F.safetensors  replace weights by qualified name\n"
+    "  --random-weights SEED    fill weights that the archive leaves out\n"
+    "  --executors LIST         who may run what (default: host,ref)\n"
+    "  --passes LIST            passes instead of the whole pipeline\n"
+    "  --threads N              threads of a call\n"
+    "  --time N                 time N calls\n"
+    "  --profile                a table of time by step\n"
+    "  --dump-traces DIR        write every trace to DIR\n"
+    "  --print-trace            print the final trace\n"
+    "  --verify-each            check every trace\n"
+    "  --roundtrip-each         read every trace back and compare\n"
+    "  --no-cache               leave the object cache on disk alone\n"
+    "  --quiet                  print results only\n"
+    "  --version, --help\n";
+
+enum run_flag {
+  FLAG_MODEL = 256,
+  FLAG_INPUTS,
+  FLAG_SAMPLE,
+  FLAG_RANDOM,
+  FLAG_OUTPUTS,
+  FLAG_CASES,
+  FLAG_WEIGHTS,
+  FLAG_RANDOM_WEIGHTS,
+  FLAG_EXECUTORS,
+  FLAG_PASSES,
+  FLAG_THREADS,
+  FLAG_TIME,
+  FLAG_PROFILE,
+  FLAG_DUMP,
+  FLAG_PRINT,
+  FLAG_VERIFY,
+  FLAG_ROUNDTRIP,
+  FLAG_NO_CACHE,
+  FLAG_QUIET,
+  FLAG_VERSION,
+  FLAG_HELP,
+};
+
+static const struct option flags[] = {
+    {"model", required_argument, NULL, FLAG_MODEL},
+    {"inputs", required_argument, NULL, FLAG_INPUTS},
+    {"sample-inputs", no_argument, NULL, FLAG_SAMPLE},
+    {"random", required_argument, NULL, FLAG_RANDOM},
+    {"outputs", required_argument, NULL, FLAG_OUTPUTS},
+    {"cases", required_argument, NULL, FLAG_CASES},
+    {"weights", required_argument, NULL, FLAG_WEIGHTS},
+    {"random-weights", required_argument, NULL, FLAG_RANDOM_WEIGHTS},
+    {"executors", required_argument, NULL, FLAG_EXECUTORS},
+    {"passes", required_argument, NULL, FLAG_PASSES},
+    {"threads", required_argument, NULL, FLAG_THREADS},
+    {"time", required_argument, NULL, FLAG_TIME},
+    {"profile", no_argument, NULL, FLAG_PROFILE},
+    {"dump-traces", required_argument, NULL, FLAG_DUMP},
+    {"print-trace", no_argument, NULL, FLAG_PRINT},
+    {"verify-each", no_argument, NULL, FLAG_VERIFY},
+    {"roundtrip-each", no_argument, NULL, FLAG_ROUNDTRIP},
+    {"no-cache", no_argument, NULL, FLAG_NO_CACHE},
+    {"quiet", no_argument, NULL, FLAG_QUIET},
+    {"version", no_argument, NULL, FLAG_VERSION},
+    {"help", no_argument, NULL, FLAG_HELP},
+    {NULL, 0, NULL, 0},
+};
+
+static _Noreturn void run_usage(const char *problem) {
+  fprintf(stderr, "thunder-run: %s\n%s", problem, usage);
+  exit(EXIT_USAGE);
+}
+
+static int64_t run_number(const char *text, const char *flag) {
+  char *end = NULL;
+  int64_t value = strtoll(text, &end, 10);
+  if (*text == 0 || *end != 0 || value < 0) {
+    fprintf(stderr, "thunder-run: --%s: '%s' is no number\n", flag, text);
+    exit(EXIT_USAGE);
+  }
+  return value;
+}
+
+void run_report(th_context *ctx) {
+  fputs(th_diagnostics_all(ctx), stderr);
+  th_diagnostics_clear(ctx);
+}
+
+static void run_flag(run_options *o, int flag, const char *value) {
+  switch (flag) {
+  case FLAG_MODEL: o->program = value; break;
+  case FLAG_INPUTS: o->inputs = value; break;
+  case FLAG_SAMPLE: o->sample_inputs = true; break;
+  case FLAG_RANDOM:
+    o->random_inputs = true;
+    o->seed = (uint64_t)run_number(value, "random");
+    break;
+  case FLAG_OUTPUTS: o->outputs = value; break;
+  case FLAG_CASES: o->cases = value; break;
+  case FLAG_WEIGHTS: o->weights = value; break;
+  case FLAG_RANDOM_WEIGHTS:
+    o->random_weights = true;
+    o->weight_seed = (uint64_t)run_number(value, "random-weights");
+    break;
+  case FLAG_EXECUTORS: o->jit.executors = value; break;
+  case FLAG_PASSES: o->jit.passes = value; break;
+  case FLAG_THREADS:
+    o->jit.threads = (int)run_number(value, "threads");
+    break;
+  case FLAG_TIME: o->time = run_number(value, "time"); break;
+  case FLAG_PROFILE: o->profile = o->jit.profile = true; break;
+  case FLAG_DUMP: o->jit.dump_traces = value; break;
+  case FLAG_PRINT: o->print_traces = true; break;
+  case FLAG_VERIFY: o->jit.verify_each = true; break;
+  case FLAG_ROUNDTRIP: o->jit.roundtrip_each = true; break;
+  case FLAG_NO_CACHE: o->jit.no_cache = true; break;
+  case FLAG_QUIET: o->quiet = true; break;
+  case FLAG_VERSION:
+    printf("thunder-run %s\n", th_version());
+    exit(0);
+  case FLAG_HELP:
+    fputs(usage, stdout);
+    exit(0);
+  default:
+    fputs(usage, stderr);
+    exit(EXIT_USAGE);
+  }
+}
+
+static void run_read_options(int argc, char **argv, run_options *o) {
+  int flag = 0;
+  while ((flag = getopt_long(argc, argv, "", flags, NULL)) >= 0) {
+    run_flag(o, flag, optarg);
+  }
+  if (optind + 1 != argc) {
+    run_usage(optind == argc ? "no model" : "more than one model");
+  }
+  if ((o->inputs != NULL) + o->sample_inputs + o->random_inputs +
+          (o->cases != NULL) >
+      1) {
+    run_usage("--inputs, --sample-inputs, --random and --cases exclude each "
+              "other");
+  }
+  o->model = argv[optind];
+}
+
+// ---- timing
+
+static int64_t run_now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static int run_compare(const void *a, const void *b) {
+  int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+  return (x > y) - (x < y);
+}
+
+static void run_release_outputs(th_leaf *outputs, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    th_tensor_release(outputs[i].tensor);
+    outputs[i] = (th_leaf){0};
+  }
+}
+
+static th_status run_timed(th_context *ctx, const run_options *o,
+                           th_callable *c, const th_leaf *inputs) {
+  size_t m = th_callable_output_count(c);
+  th_leaf *outputs = calloc(m + 1, sizeof *outputs);
+  int64_t *times = calloc((size_t)o->time, sizeof *times);
+  th_status status = outputs && times ? TH_OK : TH_NO_MEMORY;
+  for (int64_t i = 0; i < o->time && status == TH_OK; i++) {
+    int64_t start = run_now();
+    status = th_call_leaves(c, NULL, inputs, th_callable_input_count(c),
+                            outputs, m);
+    times[i] = run_now() - start;
+    run_release_outputs(outputs, m);
+  }
+  if (status == TH_OK) {
+    qsort(times, (size_t)o->time, sizeof *times, run_compare);
+    printf("time: %" PRId64 " calls, median %.3f ms, best %.3f ms\n", o->time,
+           (double)times[o->time / 2] / 1e6, (double)times[0] / 1e6);
+  } else {
+    run_report(ctx);
+  }
+  free(outputs);
+  free(times);
+  return status;
+}
+
+static void run_profile(th_callable *c) {
+  const th_profile_row *rows = NULL;
+  size_t n = th_callable_profile(c, &rows);
+  int64_t total = 0;
+  for (size_t i = 0; i < n; i++) {
+    total += rows[i].nanoseconds;
+  }
+  printf("%10s %6s %8s  %-28s %s\n", "us/call", "%", "calls", "step", "module");
+  for (size_t i = 0; i < n; i++) {
+    double calls = rows[i].calls ? (double)rows[i].calls : 1;
+    printf("%10.2f %6.2f %8" PRIu64 "  %-28s %s\n",
+           (double)rows[i].nanoseconds / calls / 1e3,
+           100.0 * (double)rows[i].nanoseconds / (double)(total ? total : 1),
+           rows[i].calls, rows[i].name, rows[i].scope);
+  }
+}
+
+// ---- outputs
+
+static void run_print_output(size_t index, const th_leaf *leaf) {
+  char text[512];
+  printf("output %zu: ", index);
+  switch (leaf->kind) {
+  case TH_LEAF_TENSOR: {
+    int64_t n = th_tensor_numel(leaf->tensor);
+    printf("%s =", th_tensor_describe(leaf->tensor, text, sizeof text));
+    for (int64_t i = 0; i < n && i < 6; i++) {
+      printf(" %.6g", th_tensor_get(leaf->tensor, i));
+    }
+    printf(n > 6 ? " ...\n" : "\n");
+    break;
+  }
+  case TH_LEAF_FLOAT: printf("%.17g\n", leaf->f); break;
+  case TH_LEAF_BOOL: printf("%s\n", leaf->i ? "True" : "False"); break;
+  case TH_LEAF_INT: printf("%" PRId64 "\n", leaf->i); break;
+  case TH_LEAF_STRING: printf("'%s'\n", leaf->text); break;
+  case TH_LEAF_NONE: printf("None\n"); break;
+  }
+}
+
+static th_status run_write_outputs(th_context *ctx, const char *path,
+                                   const th_leaf *outputs, size_t count) {
+  char (*names)[32] = calloc(count + 1, sizeof *names);
+  const char **keys = calloc(count + 1, sizeof *keys);
+  th_tensor **tensors = calloc(count + 1, sizeof *tensors);
+  th_status status = names && keys && tensors ? TH_OK : TH_NO_MEMORY;
+  size_t n = 0;
+  for (size_t i = 0; i < count && status == TH_OK; i++) {
+    if (outputs[i].kind == TH_LEAF_TENSOR) {
+      snprintf(names[n], sizeof names[n], "out.%zu", i);
+      keys[n] = names[n];
+      tensors[n++] = outputs[i].tensor;
+    }
+  }
+  if (status == TH_OK) {
+    status = th_safetensors_write(ctx, path, keys, tensors, n, NULL, 0);
+  }
+  free(names);
+  free(keys);
+  free(tensors);
+  return status;
+}
+
+// ---- one run
+
+static th_status run_call(th_context *ctx, const run_options *o,
+                          th_callable *c, const th_leaf *inputs) {
+  size_t m = th_callable_output_count(c);
+  th_leaf *outputs = calloc(m + 1, sizeof *outputs);
+  th_status status = outputs ? th_call_leaves(c, NULL, inputs,
+                                              th_callable_input_count(c),
+                                              outputs, m)
+                             : TH_NO_MEMORY;
+  if (status == TH_OK) {
+    for (size_t i = 0; i < m && !o->quiet; i++) {
+      run_print_output(i, &outputs[i]);
+    }
+    if (o->outputs) {
+      status = run_write_outputs(ctx, o->outputs, outputs, m);
+    }
+    run_release_outputs(outputs, m);
+  }
+  free(outputs);
+  return status;
+}
+
+static void run_print_trace(th_callable *c) {
+  const char *const *texts = NULL;
+  size_t n = th_last_traces(c, TH_TRACES_COMPUTATION, &texts);
+  if (n) {
+    fputs(texts[n - 1], stdout);
+  }
+}
+
+static th_status run_callable(th_context *ctx, const run_options *o,
+                              th_pt2 *archive, const char *program,
+                              th_callable *c) {
+  th_leaf *inputs = NULL;
+  if (o->print_traces) {
+    run_print_trace(c);
+  }
+  if (!o->inputs && !o->sample_inputs && !o->random_inputs && !o->outputs &&
+      !o->time && o->print_traces) {
+    return TH_OK;
+  }
+  th_status status = run_make_inputs(ctx, o, archive, program, c, &inputs);
+  if (status == TH_OK) {
+    status = run_call(ctx, o, c, inputs);
+  }
+  if (status == TH_OK && o->time) {
+    status = run_timed(ctx, o, c, inputs);
+  }
+  if (status == TH_OK && o->profile) {
+    run_profile(c);
+  }
+  run_free_leaves(inputs, th_callable_input_count(c));
+  return status;
+}
+
+static char *run_read_file(const char *path, size_t *out_size) {
+  FILE *f = fopen(path, "rb");
+  char *text = NULL;
+  struct stat info;
+  if (f && fstat(fileno(f), &info) == 0) {
+    text = malloc((size_t)info.st_size + 1);
+    *out_size = text ? fread(text, 1, (size_t)info.st_size, f) : 0;
+  }
+  if (f) {
+    fclose(f);
+  }
+  return text;
+}
+
+static th_status run_text(th_context *ctx, const run_options *o) {
+  size_t size = 0;
+  th_callable *c = NULL;
+  char *text = run_read_file(o->model, &size);
+  if (!text) {
+    fprintf(stderr, "thunder-run: %s: cannot be read\n", o->model);
+    return TH_IO;
+  }
+  th_status status = th_jit_text(ctx, o->model, text, size, &o->jit, &c);
+  if (status == TH_OK) {
+    status = run_callable(ctx, o, NULL, NULL, c);
+  }
+  th_callable_free(c);
+  free(text);
+  return status;
+}
+
+static th_status run_program(th_context *ctx, const run_options *o,
+                             th_pt2 *archive) {
+  th_callable *c = NULL;
+  const char *program =
+      o->program ? o->program : th_pt2_default_program(archive);
+  if (!o->program && !o->quiet && th_pt2_program_count(archive) > 1) {
+    fprintf(stderr, "thunder-run: running program '%s' (of %zu)\n", program,
+            th_pt2_program_count(archive));
+  }
+  th_status status = th_jit_pt2(ctx, archive, program, &o->jit, &c);
+  if (status == TH_OK) {
+    status = run_callable(ctx, o, archive, program, c);
+  }
+  th_callable_free(c);
+  return status;
+}
+
+static bool run_is_text(const char *path) {
+  const char *dot = strrchr(path, '.');
+  return dot && strcmp(dot, ".trace") == 0;
+}
+
+static int run_main(th_context *ctx, const run_options *o) {
+  th_pt2 *archive = NULL;
+  th_pt2_options options = TH_PT2_OPTIONS_INIT;
+  options.random_weights = o->random_weights;
+  options.seed = o->weight_seed;
+  int exit_status = 0;
+  th_status status = TH_OK;
+  if (run_is_text(o->model)) {
+    status = run_text(ctx, o);
+  } else {
+    status = th_pt2_open(ctx, o->model, &options, &archive);
+    if (status == TH_OK && o->weights) {
+      status = th_pt2_replace_weights(archive, o->weights);
+    }
+    if (status == TH_OK && o->cases) {
+      exit_status = run_cases(ctx, o, archive);
+    } else if (status == TH_OK) {
+      status = run_program(ctx, o, archive);
+    }
+  }
+  run_report(ctx);
+  th_pt2_free(archive);
+  return status == TH_OK ? exit_status : 1;
+}
+
+int main(int argc, char **argv) {
+  run_options options = {.jit = TH_JIT_OPTIONS_INIT};
+  run_read_options(argc, argv, &options);
+  th_context *ctx = th_context_new();
+  if (!ctx) {
+    fputs("thunder-run: out of memory\n", stderr);
+    return 1;
+  }
+  int status = run_main(ctx, &options);
+  th_context_free(ctx);
+  if (fflush(stdout) != 0 || ferror(stdout)) {
+    fputs("thunder-run: cannot write the results\n", stderr);
+    return 1;
+  }
+  return status;
+}

@@ -1,0 +1,42 @@
+// thunder-run: runs exported models, checks recorded cases.
+#ifndef THUNDER_RUN_H
+#define THUNDER_RUN_H
+
+#include "thunder/jit.h"
+#include "thunder/safetensors.h"
+
+typedef struct run_options {
+  const char *model;   // path of the archive (or of a trace text)
+  const char *program; // --model
+  const char *inputs;
+  const char *outputs;
+  const char *cases;
+  const char *weights; // safetensors that replace weights by FQN
+  bool sample_inputs;
+  bool random_inputs;
+  uint64_t seed;
+  bool random_weights;
+  uint64_t weight_seed;
+  int64_t time; // calls to time
+  bool profile;
+  bool print_traces;
+  bool quiet;
+  th_jit_options jit;
+} run_options;
+
+// Prints the context's diagnostics to stderr and forgets them.
+void run_report(th_context *ctx);
+
+// The inputs of one call as --inputs, --sample-inputs or --random say.
+// *out_leaves has th_callable_input_count leaves; run_free_leaves.
+th_status run_make_inputs(th_context *ctx, const run_options *options,
+                          th_pt2 *archive, const char *program,
+                          th_callable *callable, th_leaf **out_leaves);
+void run_free_leaves(th_leaf *leaves, size_t count);
+// A number that was constant in the trace, as the call wants it.
+th_leaf run_constant_leaf(const th_callable *callable, size_t index);
+
+// --cases: the exit status.
+int run_cases(th_context *ctx, const run_options *options, th_pt2 *archive);
+
+#endif
