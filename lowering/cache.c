@@ -7,10 +7,12 @@
 #include "lowering/cache.h"
 
 #include "base/alloc.h"
+#include "base/pool.h"
 #include "base/sha256.h"
 #include "lowering/cache_disk.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -355,6 +357,99 @@ th_status th_kernel_cache_get(th_context *ctx, const uint8_t key[32],
   }
   state->stats.memory_hits++;
   return TH_OK;
+}
+
+// ---- several at once -------------------------------------------------------
+
+typedef struct cache_crew {
+  const cache_state *state; // of the caller, read only
+  th_kernel_request *requests;
+  size_t count;
+  _Atomic size_t next;
+  th_context **contexts; // one for each thread; they hold what was made
+} cache_crew;
+
+// One thread's part.  Errors are dropped here: the caller asks for everything
+// again, and then they are reported to its own context.
+static void cache_work(void *arg, int64_t begin, int64_t end) {
+  (void)end;
+  cache_crew *crew = arg;
+  th_context *own = th_context_new();
+  crew->contexts[begin] = own;
+  th_kernel_cache_options options = {.no_disk = crew->state->no_disk,
+                                     .folder = crew->state->folder,
+                                     .limit = crew->state->limit};
+  if (own == NULL || th_kernel_cache_configure(own, &options) != TH_OK) {
+    return;
+  }
+  size_t i;
+  while ((i = atomic_fetch_add(&crew->next, 1)) < crew->count) {
+    const th_kernel_request *request = &crew->requests[i];
+    th_code *code;
+    if (th_kernel_cache_get(own, request->key, request->label, request->build,
+                            request->user, &code) == TH_OK) {
+      th_code_release(code);
+    }
+  }
+}
+
+// Counts what a worker did as the caller's.  The caller then meets it in
+// memory, where it would have made it itself.
+static void cache_add_stats(th_kernel_stats *stats,
+                            const th_kernel_stats *part) {
+  stats->memory_hits -= part->disk_hits + part->compiled;
+  stats->disk_hits += part->disk_hits;
+  stats->compiled += part->compiled;
+  stats->object_bytes += part->object_bytes;
+  stats->build_ns += part->build_ns;
+  stats->load_ns += part->load_ns;
+}
+
+static th_status cache_get_each(th_context *ctx, th_kernel_request *requests,
+                                size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    th_kernel_request *request = &requests[i];
+    th_status status =
+        th_kernel_cache_get(ctx, request->key, request->label, request->build,
+                            request->user, &request->code);
+    if (status != TH_OK) {
+      while (i-- > 0) {
+        th_code_release(requests[i].code);
+        requests[i].code = NULL;
+      }
+      return status;
+    }
+  }
+  return TH_OK;
+}
+
+th_status th_kernel_cache_get_many(th_context *ctx, th_kernel_request *requests,
+                                   size_t count, int threads) {
+  threads = count < (size_t)threads ? (int)count : threads;
+  if (threads <= 1) {
+    return cache_get_each(ctx, requests, count);
+  }
+  cache_state *state;
+  TH_TRY(cache_state_of(ctx, &state));
+  th_context **contexts = th_calloc((size_t)threads, sizeof(th_context *));
+  if (contexts == NULL) {
+    return th_error(ctx, TH_NO_MEMORY, TH_NOWHERE, "kernel cache");
+  }
+  cache_crew crew = {.state = state,
+                     .requests = requests,
+                     .count = count,
+                     .contexts = contexts};
+  th_parallel(threads, threads, 1, cache_work, &crew);
+  th_status status = cache_get_each(ctx, requests, count);
+  for (int i = 0; i < threads; i++) {
+    if (contexts[i] != NULL) {
+      th_kernel_stats part = th_kernel_stats_get(contexts[i]);
+      cache_add_stats(&state->stats, &part);
+      th_context_free(contexts[i]);
+    }
+  }
+  th_free(contexts);
+  return status;
 }
 
 th_kernel_stats th_kernel_stats_get(const th_context *ctx) {

@@ -42,14 +42,30 @@ th_status th_kernel_cache_get(th_context *ctx, const uint8_t key[32],
                               const char *label, th_kernel_build build,
                               void *user, th_code **out_code);
 
+// One of several kernels that are wanted at once.
+typedef struct th_kernel_request {
+  uint8_t key[32];
+  const char *label;
+  th_kernel_build build; // on any thread, with a context of that thread's own
+  void *user;
+  th_code *code; // the result
+} th_kernel_request;
+
+// Gets all of them, building what is missing on `threads` threads.  A callback
+// sees the context only through its argument, and shares what it reads with
+// the others.  Results and reports are those of one call after the other.  On
+// an error no request keeps a code.
+th_status th_kernel_cache_get_many(th_context *ctx, th_kernel_request *requests,
+                                   size_t count, int threads);
+
 // Of one context, since it was made or since the last reset.
 typedef struct th_kernel_stats {
   uint64_t memory_hits;
   uint64_t disk_hits;
   uint64_t compiled;
   uint64_t object_bytes; // of what was compiled
-  uint64_t build_ns;     // CPU time of this thread, in the callbacks
-  uint64_t load_ns;      // CPU time, in the JIT's linker
+  uint64_t build_ns;     // CPU time in the callbacks
+  uint64_t load_ns;      // CPU time in the JIT's linker
 } th_kernel_stats;
 
 th_kernel_stats th_kernel_stats_get(const th_context *ctx);

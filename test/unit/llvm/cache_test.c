@@ -652,3 +652,66 @@ Test(cache, a_context_keeps_a_bounded_number, .timeout = 120) {
   cr_expect_eq(th_code_count(), 4200 - 4096);
   th_free(model.data);
 }
+
+// ---- several at once -------------------------------------------------------
+
+enum { CACHE_MANY = 24 };
+
+// Kernels 0, 0, 1, 1, 2, 2, ...
+static void cache_requests(th_kernel_request requests[CACHE_MANY],
+                           double factors[CACHE_MANY]) {
+  for (int i = 0; i < CACHE_MANY; i++) {
+    factors[i] = i / 2;
+    requests[i] = (th_kernel_request){
+        .label = "k", .build = cache_build, .user = &factors[i]};
+    cache_key(i / 2, requests[i].key);
+  }
+}
+
+static void cache_get_many(int threads) {
+  th_kernel_request requests[CACHE_MANY];
+  double factors[CACHE_MANY];
+  cache_requests(requests, factors);
+  cr_assert_eq(th_kernel_cache_get_many(ctx, requests, CACHE_MANY, threads),
+               TH_OK, "%s", toy_errors(ctx));
+  for (int i = 0; i < CACHE_MANY; i++) {
+    cr_expect_eq(toy_call(th_code_address(requests[i].code)), 3 * (i / 2));
+    th_code_release(requests[i].code);
+  }
+}
+
+Test(cache, many_at_once_count_as_one_after_the_other) {
+  for (int threads = 0; threads <= 3; threads++) {
+    char place[96];
+    snprintf(place, sizeof place, "%s/%d", folder, threads);
+    setenv("TH_CACHE_DIR", place, 1);
+    cache_fresh_context();
+    cache_get_many(threads);
+    th_kernel_stats stats = th_kernel_stats_get(ctx);
+    cr_expect_eq(stats.compiled, CACHE_MANY / 2);
+    cr_expect_eq(stats.memory_hits, CACHE_MANY / 2);
+    cr_expect_eq(stats.disk_hits, 0);
+    cr_expect_eq(th_code_count(), CACHE_MANY / 2, "the context holds them");
+    cache_fresh_context();
+    cache_get_many(threads);
+    stats = th_kernel_stats_get(ctx);
+    cr_expect_eq(stats.compiled, 0);
+    cr_expect_eq(stats.memory_hits, CACHE_MANY / 2);
+    cr_expect_eq(stats.disk_hits, CACHE_MANY / 2);
+  }
+}
+
+Test(cache, one_failure_among_many_is_reported_once) {
+  th_kernel_request requests[CACHE_MANY];
+  double factors[CACHE_MANY];
+  cache_requests(requests, factors);
+  requests[CACHE_MANY - 1].build = cache_fail;
+  requests[CACHE_MANY - 2].build = cache_fail;
+  cr_assert_eq(th_kernel_cache_get_many(ctx, requests, CACHE_MANY, 3),
+               TH_UNSUPPORTED);
+  cr_expect_eq(th_diagnostic_count(ctx), 1);
+  for (int i = 0; i < CACHE_MANY; i++) {
+    cr_expect_null(requests[i].code);
+  }
+  cache_fresh_context();
+}
