@@ -34,8 +34,7 @@ static void text_inputs(th_buffer *out, const char *inputs, bool names) {
       th_buffer_printf(out, "%s%.*s", at == inputs ? "" : ", ", name, at);
     } else {
       bool is_plain = memchr(space + 1, '[', (size_t)type) &&
-                      !memchr(space + 1, ' ',
-                              strcspn(space + 1, "["));
+                      !memchr(space + 1, ' ', strcspn(space + 1, "["));
       th_buffer_printf(out, "  # %.*s: \"%s%.*s\"\n", name, at,
                        is_plain ? "cpu " : "", type, space + 1);
     }
@@ -95,8 +94,8 @@ bool ir_text_match(ir_text *t, const th_stmt *stmt, const char *types) {
   th_trace *wanted = ir_text_read(t, inputs.data ? inputs.data : "", "");
   bool same = wanted && count == stmt->out_count;
   for (uint16_t i = 0; same && i < count; i++) {
-    same = !stmt->outs[i] || th_type_equal(&stmt->outs[i]->type,
-                                           &wanted->inputs[i]->type);
+    same = !stmt->outs[i] ||
+           th_type_equal(&stmt->outs[i]->type, &wanted->inputs[i]->type);
   }
   return same;
 }
@@ -113,8 +112,7 @@ const char *ir_text_types(ir_text *t, const th_stmt *stmt) {
       continue;
     }
     th_type_print(&type, &stmt->outs[i]->type);
-    th_buffer_puts(&out,
-                   type.data + (strncmp(type.data, "cpu ", 4) ? 0 : 4));
+    th_buffer_puts(&out, type.data + (strncmp(type.data, "cpu ", 4) ? 0 : 4));
   }
   return out.data ? out.data : "";
 }
