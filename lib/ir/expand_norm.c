@@ -23,15 +23,31 @@ static norm_stats norm_measure(th_builder *b, th_value *x, const uint8_t *dims,
   return s;
 }
 
-// y * weight + bias, each perhaps None.
+// A [C] tensor as [C, 1, 1, ...], to broadcast over [N, C, ...].
+static th_value *norm_per_channel(th_builder *b, th_value *x, uint8_t rank) {
+  const th_expr *dims[TH_MAX_RANK];
+  if (!x || rank <= 2) {
+    return x;
+  }
+  dims[0] = x->type.dims[0];
+  for (uint8_t d = 1; d + 1 < rank; d++) {
+    dims[d] = th_int(b->ir, 1);
+  }
+  return th_expand_reshape(b, x, dims, rank - 1u);
+}
+
+// y * weight + bias, each perhaps None.  With a rank they hold one number for
+// each channel of a tensor of that rank.
 static th_value *norm_affine(th_builder *b, th_value *y, th_value *weight,
-                             th_value *bias) {
+                             th_value *bias, uint8_t rank) {
   th_dtype dtype = y ? y->type.dtype : TH_F32;
   if (weight) {
-    y = TH_E2(mul, y, th_expand_to(b, weight, dtype));
+    weight = norm_per_channel(b, th_expand_to(b, weight, dtype), rank);
+    y = TH_E2(mul, y, weight);
   }
   if (bias) {
-    y = TH_E2(add, y, th_expand_to(b, bias, dtype));
+    bias = norm_per_channel(b, th_expand_to(b, bias, dtype), rank);
+    y = TH_E2(add, y, bias);
   }
   return y;
 }
@@ -51,7 +67,7 @@ th_status th_expand_rule_layer_norm(th_builder *b, const th_stmt *stmt,
   uint32_t count = norm_last_dims(x->type.rank, stmt->args[1].count, dims);
   norm_stats s = norm_measure(b, x, dims, count, stmt->args[4]);
   th_value *y = TH_E2(mul, s.centred, s.rstd);
-  y = norm_affine(b, y, th_expand_arg(stmt, 2), th_expand_arg(stmt, 3));
+  y = norm_affine(b, y, th_expand_arg(stmt, 2), th_expand_arg(stmt, 3), 0);
   TH_TRY(th_expand_out(b, stmt, 0, y, outs));
   TH_TRY(th_expand_out(b, stmt, 1, s.mean, outs));
   return th_expand_out(b, stmt, 2, s.rstd, outs);
@@ -83,21 +99,8 @@ th_status th_expand_rule_rms_norm(th_builder *b, const th_stmt *stmt,
   th_value *mean = th_expand_mean(b, TH_E2(mul, x, x), dims, count, true);
   th_value *rstd = TH_E1(rsqrt, TH_BUILD(b, add, th_v(mean), eps));
   th_value *y =
-      norm_affine(b, TH_E2(mul, x, rstd), th_expand_arg(stmt, 2), NULL);
+      norm_affine(b, TH_E2(mul, x, rstd), th_expand_arg(stmt, 2), NULL, 0);
   return th_expand_out(b, stmt, 0, y, outs);
-}
-
-// A [C] tensor as [C, 1, 1, ...], to broadcast over [N, C, ...].
-static th_value *norm_per_channel(th_builder *b, th_value *x, uint8_t rank) {
-  const th_expr *dims[TH_MAX_RANK];
-  if (!x || rank <= 2) {
-    return x;
-  }
-  dims[0] = x->type.dims[0];
-  for (uint8_t d = 1; d + 1 < rank; d++) {
-    dims[d] = th_int(b->ir, 1);
-  }
-  return th_expand_reshape(b, x, dims, rank - 1u);
 }
 
 // As [N, groups, elements of a group].
@@ -117,8 +120,7 @@ th_status th_expand_rule_group_norm(th_builder *b, const th_stmt *stmt,
                               stmt->args[4]);
   th_value *y = TH_E2(mul, s.centred, s.rstd);
   y = th_expand_reshape(b, y, x->type.dims, rank);
-  y = norm_affine(b, y, norm_per_channel(b, th_expand_arg(stmt, 2), rank),
-                  norm_per_channel(b, th_expand_arg(stmt, 3), rank));
+  y = norm_affine(b, y, th_expand_arg(stmt, 2), th_expand_arg(stmt, 3), rank);
   TH_TRY(th_expand_out(b, stmt, 0, y, outs));
   TH_TRY(
       th_expand_out(b, stmt, 1, th_expand_reshape(b, s.mean, dims, 2), outs));
@@ -154,8 +156,7 @@ static th_status norm_batch_train(th_builder *b, const th_stmt *stmt,
   }
   norm_stats s = norm_measure(b, x, dims, rank - 1u, stmt->args[7]);
   th_value *y = TH_E2(mul, s.centred, s.rstd);
-  y = norm_affine(b, y, norm_per_channel(b, th_expand_arg(stmt, 1), rank),
-                  norm_per_channel(b, th_expand_arg(stmt, 2), rank));
+  y = norm_affine(b, y, th_expand_arg(stmt, 1), th_expand_arg(stmt, 2), rank);
   const th_expr *channels = x->type.dims[1];
   th_value *mean = th_expand_reshape(b, s.mean, &channels, 1);
   th_value *rstd = th_expand_reshape(b, s.rstd, &channels, 1);
@@ -189,11 +190,10 @@ static th_status norm_batch_eval(th_builder *b, const th_stmt *stmt,
   th_value *mean = th_expand_to(b, th_expand_arg(stmt, 3), dtype);
   th_value *var = th_expand_to(b, th_expand_arg(stmt, 4), dtype);
   th_value *rstd = TH_E1(rsqrt, TH_BUILD(b, add, th_v(var), stmt->args[7]));
-  th_value *factor = norm_affine(b, rstd, th_expand_arg(stmt, 1), NULL);
-  th_value *y =
-      TH_E2(sub, th_expand_to(b, x, dtype), norm_per_channel(b, mean, rank));
-  y = norm_affine(b, y, norm_per_channel(b, factor, rank),
-                  norm_per_channel(b, th_expand_arg(stmt, 2), rank));
+  th_value *factor = norm_affine(b, rstd, th_expand_arg(stmt, 1), NULL, 0);
+  th_value *centre = norm_per_channel(b, mean, rank);
+  th_value *y = TH_E2(sub, th_expand_to(b, x, dtype), centre);
+  y = norm_affine(b, y, factor, th_expand_arg(stmt, 2), rank);
   TH_TRY(th_expand_out(b, stmt, 0, y, outs));
   TH_TRY(th_expand_out(b, stmt, 1, mean, outs));
   TH_TRY(th_expand_out(b, stmt, 2, rstd, outs));
