@@ -481,7 +481,9 @@ run_suites() {
 }
 
 show_failure() {
-  grep -E '^FAILED|^\[FAIL\]|error:|^ERROR|ERROR: ' "$1" | head -n 40
-  say "... the end of $1:"
-  tail -n 30 "$1"
+  {
+    grep -E '^FAILED|^\[FAIL\]|error:|^ERROR|ERROR: ' "$1" | head -n 40
+    say "... the end of $1:"
+    tail -n 30 "$1"
+  } | cut -c 1-300
 }
