@@ -52,7 +52,8 @@ static bool equal_type(const th_type *a, const th_type *b) {
   switch (a->kind) {
   case TH_KIND_TENSOR:
     return a->dtype == b->dtype && th_device_equal(a->device, b->device) &&
-           a->rank == b->rank && equal_nums(a->dims, b->dims, a->rank) &&
+           a->rank == b->rank &&
+           (a->rank == 0 || equal_nums(a->dims, b->dims, a->rank)) &&
            equal_nums(a->strides, b->strides, a->rank);
   case TH_KIND_NUMBER:
     return equal_num(a->num, b->num);

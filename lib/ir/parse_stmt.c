@@ -479,6 +479,7 @@ static bool stmt_body_line(th_parser *p, int indent, int *inner,
       continue; // the expansion of a composite
     }
     bool hash = th_lex_take(&p->lex, "#");
+    p->lex.at += hash && p->lex.at < p->lex.stop && *p->lex.at == ' ';
     th_parse_place found = {0};
     if (th_parse_place_comment(p, &found)) {
       if (!hash || start.indent <= indent) {

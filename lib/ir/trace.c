@@ -168,7 +168,7 @@ bool th_type_equal(const th_type *a, const th_type *b) {
     return a->dtype == b->dtype && a->rank == b->rank &&
            a->device.type == b->device.type &&
            a->device.index == b->device.index &&
-           trace_nums_equal(a->dims, b->dims, a->rank) &&
+           (a->rank == 0 || trace_nums_equal(a->dims, b->dims, a->rank)) &&
            trace_nums_equal(a->strides, b->strides, a->rank);
   case TH_KIND_NUMBER:
     return a->num == b->num;
