@@ -1,0 +1,429 @@
+// Reductions: accumulators in registers, combined in a fixed order.
+#include "lowering/gen.h"
+
+#include "lowering/math.h"
+
+#include <math.h>
+
+// ---- which come first
+
+typedef struct hoist_state {
+  th_gen *g;
+  th_var_set open;
+  th_node **found;
+  uint32_t *levels;
+  uint32_t count, cap, level_cap;
+  uint32_t *level_of; // by node: level + 1 once visited
+} hoist_state;
+
+// The level of a node: how many reductions lie under one another in it.
+static uint32_t hoist_visit(hoist_state *h, th_node *node) {
+  th_gen *g = h->g;
+  if (h->level_of[node->id]) {
+    return h->level_of[node->id] - 1;
+  }
+  h->level_of[node->id] = 1;
+  if (g->values[node->id] || node->kind == TH_NODE_SELECT) {
+    return 0; // made, or perhaps not there to be made
+  }
+  uint32_t level = 0;
+  for (uint32_t i = 0; i < node->arg_count; i++) {
+    uint32_t own = hoist_visit(h, node->args[i]);
+    level = own > level ? own : level;
+  }
+  const th_space *s = &g->nest->space;
+  for (uint32_t i = 0; node->expr && i < s->opaque_count; i++) {
+    if (th_space_mentions(node->expr, s->opaques[i].symbol)) {
+      uint32_t own = hoist_visit(h, s->opaques[i].node);
+      level = own > level ? own : level;
+    }
+  }
+  if (node->kind == TH_NODE_REDUCE && !node->guarded &&
+      !(node->depends & ~h->open)) {
+    TH_PUSH(g->nest->arena, h->found, h->count, h->cap) = node;
+    uint32_t count = h->count - 1;
+    TH_PUSH(g->nest->arena, h->levels, count, h->level_cap) = level;
+    level++;
+  }
+  h->level_of[node->id] = level + 1;
+  return level;
+}
+
+void th_gen_hoist(th_gen *g, th_node *const *roots, uint32_t count,
+                  th_var_set open) {
+  hoist_state h = {.g = g, .open = open};
+  h.level_of = TH_NEW_ARRAY(g->nest->arena, uint32_t, g->nest->node_count + 1);
+  for (uint32_t i = 0; i < count; i++) {
+    hoist_visit(&h, roots[i]);
+  }
+  th_node **group = TH_NEW_ARRAY(g->nest->arena, th_node *, h.count + 1);
+  bool *done = TH_NEW_ARRAY(g->nest->arena, bool, h.count + 1);
+  for (uint32_t level = 0, left = h.count; left; level++) {
+    for (uint32_t i = 0; i < h.count; i++) {
+      if (done[i] || h.levels[i] != level) {
+        continue;
+      }
+      uint32_t size = 0; // those of the level with the same loops
+      for (uint32_t k = i; k < h.count; k++) {
+        if (!done[k] && h.levels[k] == level &&
+            h.found[k]->vars == h.found[i]->vars) {
+          group[size++] = h.found[k];
+          done[k] = true;
+          left--;
+        }
+      }
+      th_gen_reduce(g, group, size);
+    }
+  }
+}
+
+// ---- accumulators
+
+typedef struct reduce_acc {
+  LLVMValueRef value[TH_MAX_VARIANTS];    // alloca
+  LLVMValueRef position[TH_MAX_VARIANTS]; // of arg reductions
+  LLVMTypeRef type[TH_MAX_VARIANTS], position_type[TH_MAX_VARIANTS];
+} reduce_acc;
+
+typedef struct reduce_state {
+  th_node *const *nodes;
+  uint32_t count;
+  reduce_acc *accs;
+  bool by_lanes; // lanes run over a reduced variable
+} reduce_state;
+
+static bool reduce_is_arg(const th_node *node) {
+  return node->op == TH_OP_argmax || node->op == TH_OP_argmin;
+}
+
+static bool reduce_is_dot(const th_node *node) {
+  return node->op == TH_OP_matmul || node->op == TH_OP_convolution;
+}
+
+// The dtype of what is accumulated.
+static th_dtype reduce_dtype(const th_node *node) {
+  return node->args[0]->dtype;
+}
+
+static double reduce_float_start(th_op op) {
+  switch (op) {
+  case TH_OP_prod:
+    return 1;
+  case TH_OP_amax:
+  case TH_OP_argmax:
+    return -INFINITY;
+  case TH_OP_amin:
+  case TH_OP_argmin:
+    return INFINITY;
+  default:
+    return 0;
+  }
+}
+
+static int64_t reduce_int_start(th_op op, th_dtype dtype) {
+  bool is_unsigned = dtype == TH_U8 || dtype == TH_BOOL;
+  unsigned bits = dtype == TH_BOOL ? 1 : 8u * (unsigned)th_dtype_size(dtype);
+  int64_t most = is_unsigned ? (dtype == TH_BOOL ? 1 : 255)
+                             : (int64_t)(UINT64_MAX >> (65 - bits));
+  switch (op) {
+  case TH_OP_prod:
+  case TH_OP_all:
+    return 1;
+  case TH_OP_amax:
+  case TH_OP_argmax:
+    return is_unsigned ? 0 : -most - 1;
+  case TH_OP_amin:
+  case TH_OP_argmin:
+    return most;
+  default:
+    return 0;
+  }
+}
+
+static LLVMValueRef reduce_start(th_gen *g, const th_node *node,
+                                 LLVMTypeRef type) {
+  th_dtype dtype = reduce_dtype(node);
+  return th_dtype_is_float(dtype)
+             ? th_emit_const_float(&g->e, type, reduce_float_start(node->op))
+             : th_emit_const_int(&g->e, type,
+                                 reduce_int_start(node->op, dtype));
+}
+
+// Memory for one accumulator, at the entry of the function so that it becomes
+// a register.
+static LLVMValueRef reduce_slot(th_gen *g, LLVMTypeRef type) {
+  th_emit *e = &g->e;
+  LLVMBasicBlockRef here = LLVMGetInsertBlock(e->builder);
+  LLVMBasicBlockRef entry = LLVMGetEntryBasicBlock(e->function);
+  LLVMValueRef first = LLVMGetFirstInstruction(entry);
+  if (first) {
+    LLVMPositionBuilderBefore(e->builder, first);
+  } else {
+    LLVMPositionBuilderAtEnd(e->builder, entry);
+  }
+  LLVMValueRef slot = LLVMBuildAlloca(e->builder, type, "acc");
+  LLVMPositionBuilderAtEnd(e->builder, here);
+  return slot;
+}
+
+static void reduce_make_acc(th_gen *g, const th_node *node, uint32_t variant,
+                            uint32_t lanes, reduce_acc *acc) {
+  th_emit *e = &g->e;
+  LLVMTypeRef type =
+      th_emit_type_vector(th_gen_register(g, reduce_dtype(node)), lanes);
+  acc->type[variant] = type;
+  acc->value[variant] = reduce_slot(g, type);
+  LLVMBuildStore(e->builder, reduce_start(g, node, type), acc->value[variant]);
+  if (reduce_is_arg(node)) {
+    LLVMTypeRef wide = th_emit_type_vector(e->i64, lanes);
+    acc->position_type[variant] = wide;
+    acc->position[variant] = reduce_slot(g, wide);
+    LLVMBuildStore(e->builder, th_emit_const_int(e, wide, INT64_MAX),
+                   acc->position[variant]);
+  }
+}
+
+// ---- combining
+
+static LLVMValueRef reduce_combine(th_gen *g, const th_node *node,
+                                   LLVMValueRef a, LLVMValueRef b) {
+  th_emit *e = &g->e;
+  th_dtype dtype = reduce_dtype(node);
+  bool is_float = th_dtype_is_float(dtype);
+  bool is_unsigned = dtype == TH_U8 || dtype == TH_BOOL;
+  switch (node->op) {
+  case TH_OP_prod:
+    return is_float ? th_emit_fmul(e, a, b) : th_emit_mul(e, a, b);
+  case TH_OP_any:
+    return th_emit_or(e, a, b);
+  case TH_OP_all:
+    return th_emit_and(e, a, b);
+  case TH_OP_amax:
+  case TH_OP_amin: {
+    bool max = node->op == TH_OP_amax;
+    if (is_float) {
+      return max ? th_math_maximum(e, a, b) : th_math_minimum(e, a, b);
+    }
+    LLVMIntPredicate less = is_unsigned ? LLVMIntULT : LLVMIntSLT;
+    LLVMValueRef c = th_emit_icmp(e, less, a, b);
+    return th_emit_select(e, c, max ? b : a, max ? a : b);
+  }
+  default:
+    return is_float ? th_emit_fadd(e, a, b) : th_emit_add(e, a, b);
+  }
+}
+
+typedef struct reduce_pair {
+  LLVMValueRef value, position;
+} reduce_pair;
+
+// The better of two: larger (smaller), NaN before all, the first of equals.
+static reduce_pair reduce_better(th_gen *g, const th_node *node,
+                                 reduce_pair a, reduce_pair b) {
+  th_emit *e = &g->e;
+  th_dtype dtype = reduce_dtype(node);
+  bool max = node->op == TH_OP_argmax;
+  LLVMValueRef more, same;
+  if (th_dtype_is_float(dtype)) {
+    LLVMValueRef nan_a = th_emit_is_nan(e, a.value);
+    LLVMValueRef nan_b = th_emit_is_nan(e, b.value);
+    LLVMRealPredicate p = max ? LLVMRealOGT : LLVMRealOLT;
+    more = th_emit_or(e, th_emit_fcmp(e, p, b.value, a.value),
+                      th_emit_and(e, nan_b, th_emit_not(e, nan_a)));
+    same = th_emit_or(e, th_emit_fcmp(e, LLVMRealOEQ, a.value, b.value),
+                      th_emit_and(e, nan_a, nan_b));
+  } else {
+    bool is_unsigned = dtype == TH_U8 || dtype == TH_BOOL;
+    LLVMIntPredicate p = is_unsigned ? (max ? LLVMIntUGT : LLVMIntULT)
+                                     : (max ? LLVMIntSGT : LLVMIntSLT);
+    more = th_emit_icmp(e, p, b.value, a.value);
+    same = th_emit_icmp(e, LLVMIntEQ, a.value, b.value);
+  }
+  LLVMValueRef first = th_emit_icmp(e, LLVMIntSLT, b.position, a.position);
+  LLVMValueRef take = th_emit_or(e, more, th_emit_and(e, same, first));
+  return (reduce_pair){th_emit_select(e, take, b.value, a.value),
+                       th_emit_select(e, take, b.position, a.position)};
+}
+
+// ---- one step
+
+static void reduce_step_arg(th_gen *g, const th_node *node, reduce_acc *acc,
+                            uint32_t v, LLVMValueRef x) {
+  th_emit *e = &g->e;
+  LLVMBuilderRef b = e->builder;
+  bool vector = LLVMGetTypeKind(acc->type[v]) == LLVMVectorTypeKind;
+  LLVMValueRef at = th_gen_expr(g, node->expr);
+  reduce_pair old = {LLVMBuildLoad2(b, acc->type[v], acc->value[v], ""),
+                     LLVMBuildLoad2(b, acc->position_type[v],
+                                    acc->position[v], "")};
+  reduce_pair now = {x, vector ? th_gen_widen(g, at) : at};
+  reduce_pair best = reduce_better(g, node, old, now);
+  if (g->mask) {
+    best.value = th_emit_select(e, g->mask, best.value, old.value);
+    best.position = th_emit_select(e, g->mask, best.position, old.position);
+  }
+  LLVMBuildStore(b, best.value, acc->value[v]);
+  LLVMBuildStore(b, best.position, acc->position[v]);
+}
+
+// old + a * b with one rounding: inside one product statement.
+static LLVMValueRef reduce_fma(th_gen *g, const th_node *node,
+                               LLVMValueRef old) {
+  const th_node *product = node->args[0];
+  LLVMValueRef a = th_gen_node(g, product->args[0]);
+  LLVMValueRef b = th_gen_node(g, product->args[1]);
+  if (th_emit_type_lanes(LLVMTypeOf(old)) > 1) {
+    a = th_gen_widen(g, a);
+    b = th_gen_widen(g, b);
+  }
+  return th_emit_fma(&g->e, a, b, old);
+}
+
+static void reduce_step(th_gen *g, const th_node *node, reduce_acc *acc) {
+  th_emit *e = &g->e;
+  LLVMBuilderRef b = e->builder;
+  uint32_t v = g->variant;
+  bool vector = LLVMGetTypeKind(acc->type[v]) == LLVMVectorTypeKind;
+  bool fma = reduce_is_dot(node) && th_dtype_is_float(reduce_dtype(node)) &&
+             node->args[0]->kind == TH_NODE_APPLY &&
+             node->args[0]->op == TH_OP_mul;
+  LLVMValueRef x = fma ? NULL : th_gen_node(g, node->args[0]);
+  x = x && vector ? th_gen_widen(g, x) : x;
+  if (reduce_is_arg(node)) {
+    reduce_step_arg(g, node, acc, v, x);
+    return;
+  }
+  LLVMValueRef old = LLVMBuildLoad2(b, acc->type[v], acc->value[v], "");
+  LLVMValueRef next =
+      fma ? reduce_fma(g, node, old) : reduce_combine(g, node, old, x);
+  if (g->mask && vector) {
+    next = th_emit_select(e, g->mask, next, old);
+  }
+  LLVMBuildStore(b, next, acc->value[v]);
+}
+
+static void reduce_body(th_gen *g, void *user) {
+  reduce_state *s = user;
+  for (uint32_t i = 0; i < s->count; i++) {
+    reduce_step(g, s->nodes[i], &s->accs[i]);
+  }
+}
+
+// ---- the end
+
+typedef struct reduce_fold {
+  th_gen *g;
+  const th_node *node;
+} reduce_fold;
+
+static LLVMValueRef reduce_fold_fn(th_emit *e, LLVMValueRef a, LLVMValueRef b,
+                                   void *user) {
+  reduce_fold *f = user;
+  (void)e;
+  return reduce_combine(f->g, f->node, a, b);
+}
+
+static reduce_pair reduce_fold_arg(th_gen *g, const th_node *node,
+                                   reduce_pair p) {
+  th_emit *e = &g->e;
+  unsigned lanes = th_emit_type_lanes(LLVMTypeOf(p.value));
+  while (lanes > 1) {
+    lanes /= 2;
+    reduce_pair low = {th_emit_slice(e, p.value, 0, lanes),
+                       th_emit_slice(e, p.position, 0, lanes)};
+    reduce_pair high = {th_emit_slice(e, p.value, lanes, lanes),
+                        th_emit_slice(e, p.position, lanes, lanes)};
+    p = reduce_better(g, node, low, high);
+  }
+  if (LLVMGetTypeKind(LLVMTypeOf(p.value)) == LLVMVectorTypeKind) {
+    p.value = th_emit_extract(e, p.value, 0);
+    p.position = th_emit_extract(e, p.position, 0);
+  }
+  return p;
+}
+
+static LLVMValueRef reduce_finish(th_gen *g, const th_node *node,
+                                  const reduce_acc *acc, bool by_lanes) {
+  th_emit *e = &g->e;
+  LLVMBuilderRef b = e->builder;
+  uint32_t first = by_lanes ? 0 : g->variant;
+  uint32_t end = by_lanes ? g->phase->variant_count : first + 1;
+  reduce_pair total = {NULL, NULL};
+  for (uint32_t v = first; v < end; v++) {
+    reduce_pair part = {LLVMBuildLoad2(b, acc->type[v], acc->value[v], ""),
+                        NULL};
+    reduce_fold fold = {g, node};
+    if (reduce_is_arg(node)) {
+      part.position =
+          LLVMBuildLoad2(b, acc->position_type[v], acc->position[v], "");
+      part = by_lanes ? reduce_fold_arg(g, node, part) : part;
+      total = v == first ? part : reduce_better(g, node, total, part);
+      continue;
+    }
+    if (by_lanes && LLVMGetTypeKind(acc->type[v]) == LLVMVectorTypeKind) {
+      part.value = th_emit_reduce_lanes(e, part.value, reduce_fold_fn, &fold);
+    }
+    total.value = v == first
+                      ? part.value
+                      : reduce_combine(g, node, total.value, part.value);
+  }
+  return reduce_is_arg(node) ? total.position
+                             : th_gen_round(g, total.value, node->dtype);
+}
+
+// ---- loops
+
+typedef struct reduce_nest {
+  reduce_state *state;
+  int lane;
+} reduce_nest;
+
+static void reduce_inner(th_gen *g, void *user) {
+  reduce_nest *nest = user;
+  if (nest->lane < 0) {
+    reduce_body(g, nest->state);
+    return;
+  }
+  const th_expr *extent = g->nest->space.vars[nest->lane].extent;
+  th_gen_lanes(g, nest->lane, th_emit_i64(&g->e, 0), th_gen_expr(g, extent),
+               extent, reduce_body, nest->state);
+}
+
+void th_gen_reduce(th_gen *g, th_node *const *nodes, uint32_t count) {
+  th_nest *n = g->nest;
+  th_var_set vars = nodes[0]->vars;
+  reduce_state state = {.nodes = nodes, .count = count};
+  reduce_nest nest = {&state, -1};
+  th_node **roots = TH_NEW_ARRAY(n->arena, th_node *, count + 1);
+  for (uint32_t i = 0; i < count; i++) {
+    roots[i] = nodes[i]->args[0];
+  }
+  if (g->phase->lane < 0 && g->lane < 0) {
+    int score = 0;
+    nest.lane = th_plan_lane(g->plan, vars, roots, count, NULL, &score);
+    state.by_lanes = nest.lane >= 0;
+  }
+  state.accs = TH_NEW_ARRAY(n->arena, reduce_acc, count);
+  for (uint32_t i = 0; i < count; i++) {
+    bool varies = th_gen_varies(g, nodes[i]->depends);
+    if (!state.by_lanes) {
+      reduce_make_acc(g, nodes[i], g->variant, varies ? g->lanes : 1,
+                      &state.accs[i]);
+      continue;
+    }
+    for (uint32_t v = 0; v < g->phase->variant_count; v++) {
+      reduce_make_acc(g, nodes[i], v, g->phase->variants[v].lanes,
+                      &state.accs[i]);
+    }
+  }
+  uint32_t mark = th_gen_mark(g);
+  th_var_set own = nest.lane < 0 ? 0 : (th_var_set)1 << nest.lane;
+  th_gen_loops(g, vars & ~own, reduce_inner, &nest);
+  th_gen_forget(g, mark);
+  for (uint32_t i = 0; i < count; i++) {
+    LLVMValueRef v =
+        reduce_finish(g, nodes[i], &state.accs[i], state.by_lanes);
+    g->values[nodes[i]->id] = v;
+    TH_PUSH(n->arena, g->trail, g->trail_count, g->trail_cap) = nodes[i]->id;
+  }
+}
