@@ -94,6 +94,15 @@ th_arg th_expand_operand(th_builder *b, const th_arg *arg, th_dtype dtype) {
                                    : *arg;
 }
 
+th_arg th_expand_scalar(th_builder *b, const th_stmt *stmt, uint32_t arg,
+                        th_dtype dtype) {
+  double value = 0;
+  bool is_cut = !th_dtype_is_float(dtype) &&
+                th_expand_const(stmt, arg, &value) &&
+                stmt->args[arg].num->dtype == TH_F64 && fabs(value) < 0x1p62;
+  return is_cut ? th_i(b->ir, (int64_t)value) : stmt->args[arg];
+}
+
 th_status th_expand_out(th_builder *b, const th_stmt *stmt, uint32_t i,
                         th_value *x, th_value **outs) {
   th_type type = th_expand_type(b, stmt, i);
@@ -123,6 +132,12 @@ const th_expr *th_expand_size(th_builder *b, const th_value *x,
     size = th_expr_mul(b->ir, size, x->type.dims[dims[i]]);
   }
   return size;
+}
+
+bool th_expand_is(const th_arg *arg, int64_t value) {
+  return arg->kind == TH_ARG_NUM && th_is_const(arg->num) &&
+         (arg->num->dtype == TH_F64 ? arg->num->f == (double)value
+                                    : arg->num->i == value);
 }
 
 th_value *th_expand_scale(th_builder *b, th_value *x, th_arg factor) {
@@ -230,9 +245,9 @@ static th_status expand_addc(th_builder *b, const th_stmt *stmt, th_op op,
   for (uint32_t i = 0; i < 3; i++) {
     x[i] = th_expand_operand(b, &stmt->args[i], dtype);
   }
-  double value = 0;
-  if (!th_expand_const(stmt, 3, &value) || value != 1) {
-    x[1] = th_v(TH_BUILD(b, mul, x[1], stmt->args[3]));
+  th_arg value = th_expand_scalar(b, stmt, 3, dtype);
+  if (!th_expand_is(&value, 1)) {
+    x[1] = th_v(TH_BUILD(b, mul, x[1], value));
   }
   th_value *y = th_build1(b, op, (th_arg[]){x[1], x[2]}, 2);
   return th_expand_out(b, stmt, 0, TH_BUILD(b, add, x[0], th_v(y)), outs);

@@ -2,8 +2,6 @@
 // CPU kernels (aten/src/ATen/native/cpu/Activation.cpp).
 #include "ir/expand_util.h"
 
-#include <math.h>
-
 // x in the dtype in which the activation computes.
 static th_value *activation_start(th_builder *b, const th_stmt *stmt) {
   th_dtype dtype = th_expand_type(b, stmt, 0).dtype;
@@ -95,20 +93,12 @@ th_status th_expand_rule_leaky_relu(th_builder *b, const th_stmt *stmt,
   return th_expand_out(b, stmt, 0, y, outs);
 }
 
-// A bound in the operand's dtype: 6.0 beside integers is 6.
-static th_arg activation_bound(th_builder *b, const th_stmt *stmt,
-                               uint32_t arg) {
-  double value = 0;
-  bool is_float = th_dtype_is_float(th_expand_arg(stmt, 0)->type.dtype);
-  bool is_whole = !is_float && th_expand_const(stmt, arg, &value) &&
-                  stmt->args[arg].num->dtype == TH_F64 && fabs(value) < 0x1p62;
-  return is_whole ? th_i(b->ir, (int64_t)value) : stmt->args[arg];
-}
-
 th_status th_expand_rule_hardtanh(th_builder *b, const th_stmt *stmt,
                                   th_value **outs) {
-  th_value *y = TH_BUILD(b, clamp, stmt->args[0], activation_bound(b, stmt, 1),
-                         activation_bound(b, stmt, 2));
+  th_dtype dtype = th_expand_arg(stmt, 0)->type.dtype;
+  th_arg min = th_expand_scalar(b, stmt, 1, dtype);
+  th_arg max = th_expand_scalar(b, stmt, 2, dtype);
+  th_value *y = TH_BUILD(b, clamp, stmt->args[0], min, max);
   return th_expand_out(b, stmt, 0, y, outs);
 }
 
@@ -136,8 +126,7 @@ th_status th_expand_rule_softplus(th_builder *b, const th_stmt *stmt,
   th_value *x = activation_start(b, stmt);
   th_value *scaled = th_expand_scale(b, x, stmt->args[1]);
   th_value *soft = TH_E1(log1p, TH_E1(exp, scaled));
-  double beta = 0;
-  if (!th_expand_const(stmt, 1, &beta) || beta != 1) {
+  if (!th_expand_is(&stmt->args[1], 1)) {
     soft = TH_BUILD(b, div, th_v(soft), stmt->args[1]);
   }
   th_value *is_linear = TH_BUILD(b, gt, th_v(scaled), stmt->args[2]);

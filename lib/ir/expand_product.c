@@ -18,19 +18,17 @@ th_status th_expand_rule_linear(th_builder *b, const th_stmt *stmt,
   return th_expand_out(b, stmt, 0, y, outs);
 }
 
-static bool product_is_zero(const th_arg *arg) {
-  return th_is_const(arg->num) &&
-         (arg->num->dtype == TH_F64 ? arg->num->f == 0 : arg->num->i == 0);
-}
-
 // beta * input + alpha * (x @ y).  With beta 0 the input is not read, so that
 // its NaN do not spread.
 th_status th_expand_rule_addmm(th_builder *b, const th_stmt *stmt,
                                th_value **outs) {
+  th_dtype dtype = th_expand_arg(stmt, 1)->type.dtype;
+  th_arg beta = th_expand_scalar(b, stmt, 3, dtype);
+  th_arg alpha = th_expand_scalar(b, stmt, 4, dtype);
   th_value *y = TH_E2(matmul, th_expand_arg(stmt, 1), th_expand_arg(stmt, 2));
-  y = th_expand_scale(b, y, stmt->args[4]);
-  if (!product_is_zero(&stmt->args[3])) {
-    th_value *input = th_expand_scale(b, th_expand_arg(stmt, 0), stmt->args[3]);
+  y = th_expand_scale(b, y, alpha);
+  if (!th_expand_is(&beta, 0)) {
+    th_value *input = th_expand_scale(b, th_expand_arg(stmt, 0), beta);
     y = TH_E2(add, input, y);
   }
   return th_expand_out(b, stmt, 0, y, outs);

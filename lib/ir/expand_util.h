@@ -17,6 +17,8 @@
 th_value *th_expand_arg(const th_stmt *stmt, uint32_t arg);
 // The constant of a number; false when symbolic or no number.
 bool th_expand_const(const th_stmt *stmt, uint32_t arg, double *out);
+// Is the argument this number, as an integer or as a float?
+bool th_expand_is(const th_arg *arg, int64_t value);
 bool th_expand_flag(const th_stmt *stmt, uint32_t arg); // a bool argument
 // An integer that the shape rule has found to be a constant.
 int64_t th_expand_int(const th_stmt *stmt, uint32_t arg);
@@ -31,6 +33,11 @@ th_dtype th_expand_compute(th_dtype dtype);
 th_value *th_expand_to(th_builder *b, th_value *x, th_dtype dtype);
 // The same for an operand that may be a number, which stays.
 th_arg th_expand_operand(th_builder *b, const th_arg *arg, th_dtype dtype);
+
+// A number that works on elements of this dtype: 2.5 beside integers is 2, as
+// in PyTorch's kernels.
+th_arg th_expand_scalar(th_builder *b, const th_stmt *stmt, uint32_t arg,
+                        th_dtype dtype);
 
 // Stores a result: in the composite's dtype, row-major where it is.
 th_status th_expand_out(th_builder *b, const th_stmt *stmt, uint32_t i,

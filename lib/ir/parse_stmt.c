@@ -207,6 +207,9 @@ static th_status stmt_op_args(th_parser *p, stmt_text *s) {
   while (!th_lex_take(&p->lex, ")")) {
     if (next) {
       TH_TRY(th_parse_expect(p, ","));
+      if (th_lex_take(&p->lex, ")")) {
+        break;
+      }
     }
     uint32_t i = next;
     bool found = false;
@@ -400,6 +403,12 @@ static th_status stmt_infer(th_parser *p, const stmt_text *s,
 static th_status stmt_make_outs(th_parser *p, const stmt_text *s,
                                 const th_infer *in, th_stmt *stmt) {
   for (uint32_t i = 0; i < s->target_count; i++) {
+    if (s->targets[i].name && in->outs[i].kind == TH_KIND_NONE) {
+      return th_parse_error_at(p, TH_PARSE, s->targets[i].loc,
+                               "result %u of %s does not exist here; it is "
+                               "written _",
+                               i, s->op->name);
+    }
     if (s->targets[i].name) {
       TH_TRY(stmt_check_type(p, &s->targets[i], s->op->name, &in->outs[i]));
     }

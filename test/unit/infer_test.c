@@ -400,6 +400,10 @@ Test(infer, refusals) {
       {"x f32[2, 3]; s f32[2]", "t = select_scatter(x, s, 0, 1)",
        "the shape of what it replaces is f32[3]"},
       {"x f32[2]", "t = item(x)", "must have one element"},
+      {"x f32[2, 3]",
+       "(y, m, r, a, _) = batch_norm(x, None, None, None, None, True, 0.1, "
+       "1e-05)",
+       "result 3 of batch_norm does not exist here"},
   };
   for (size_t i = 0; i < TH_COUNT(cases); i++) {
     infer_refused(&cases[i]);
