@@ -14,8 +14,9 @@ static th_status build_fail(th_builder *b, th_status status) {
 
 // ---- arguments against the row
 
+// NULL: arithmetic that overflowed.
 static bool build_is_number(const th_arg *arg) {
-  return arg->kind == TH_ARG_NUM;
+  return arg->kind == TH_ARG_NUM && arg->num;
 }
 
 static bool build_is_tensor(const th_arg *arg) {
