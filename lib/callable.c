@@ -227,6 +227,10 @@ th_status th_entry_call(th_callable *callable, th_entry *entry,
                                                     : callable->ctx;
   int threads = options && options->threads ? options->threads
                                             : callable->options.threads;
+  if (callable->options.compile_only) {
+    return th_error(ctx, TH_INVALID, TH_NOWHERE,
+                    "the callable was only compiled: it has no weights");
+  }
   if (input_count != entry->user_count ||
       output_count != th_program_output_count(entry->compiled.program)) {
     return th_error(ctx, TH_INVALID, TH_NOWHERE,

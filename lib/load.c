@@ -31,12 +31,14 @@ static th_status load_weights(const load_pt2 *l, th_tensor **bound) {
 }
 
 static th_status load_bound(th_callable *c, const load_pt2 *l) {
+  bool wanted = !c->options.compile_only;
   uint32_t n = l->trace->input_count;
   th_entry *entry = NULL;
   th_tensor **bound = th_calloc(n + 1, sizeof *bound);
   th_status status =
-      bound ? load_weights(l, bound)
-            : th_error(c->ctx, TH_NO_MEMORY, TH_NOWHERE, "out of memory");
+      !bound   ? th_error(c->ctx, TH_NO_MEMORY, TH_NOWHERE, "out of memory")
+      : wanted ? load_weights(l, bound)
+               : TH_OK;
   if (status == TH_OK) {
     status = th_callable_add(c, l->trace, bound, &entry);
   } else {

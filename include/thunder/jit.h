@@ -47,6 +47,7 @@ typedef struct th_jit_options {
   bool verify_each;    // check each trace
   bool roundtrip_each; // parse(print(t)) == t after each pass
   bool profile;        // time every step
+  bool compile_only;   // bind no weights: nothing of them is read, no call
   const char *dump_traces; // folder for NN-pass.trace files; NULL: none
   const th_transform *transforms;
   size_t transform_count;
@@ -60,7 +61,7 @@ typedef struct th_jit_options {
 
 #define TH_JIT_OPTIONS_INIT                                                    \
   {sizeof(th_jit_options), NULL, NULL, TH_CACHE_CONSTANT_VALUES, 0, -1,        \
-   false, false, false, false, NULL, NULL, 0, NULL, NULL, NULL}
+   false, false, false, false, false, NULL, NULL, 0, NULL, NULL, NULL}
 
 // Compiles one program of an archive; `program` NULL: the default one.  The
 // archive may be freed afterwards: the callable holds the weights.  Parameters

@@ -26,6 +26,7 @@ static const char usage[] =
     "  --passes LIST            passes instead of the whole pipeline\n"
     "  --threads N              threads of a call\n"
     "  --time N                 time N calls\n"
+    "  --compile-only           compile, read no weights, print the times\n"
     "  --profile                a table of time by step\n"
     "  --dump-traces DIR        write every trace to DIR\n"
     "  --print-trace            print the final trace\n"
@@ -48,6 +49,7 @@ enum run_flag {
   FLAG_PASSES,
   FLAG_THREADS,
   FLAG_TIME,
+  FLAG_COMPILE,
   FLAG_PROFILE,
   FLAG_DUMP,
   FLAG_PRINT,
@@ -72,6 +74,7 @@ static const struct option flags[] = {
     {"passes", required_argument, NULL, FLAG_PASSES},
     {"threads", required_argument, NULL, FLAG_THREADS},
     {"time", required_argument, NULL, FLAG_TIME},
+    {"compile-only", no_argument, NULL, FLAG_COMPILE},
     {"profile", no_argument, NULL, FLAG_PROFILE},
     {"dump-traces", required_argument, NULL, FLAG_DUMP},
     {"print-trace", no_argument, NULL, FLAG_PRINT},
@@ -126,6 +129,7 @@ static void run_flag(run_options *o, int flag, const char *value) {
     o->jit.threads = (int)run_number(value, "threads");
     break;
   case FLAG_TIME: o->time = run_number(value, "time"); break;
+  case FLAG_COMPILE: o->jit.compile_only = true; break;
   case FLAG_PROFILE: o->profile = o->jit.profile = true; break;
   case FLAG_DUMP: o->jit.dump_traces = value; break;
   case FLAG_PRINT: o->print_traces = true; break;
@@ -301,12 +305,26 @@ static void run_print_trace(th_callable *c) {
   }
 }
 
+static void run_print_compilation(const th_callable *c) {
+  th_statistics s = {.size = sizeof s};
+  th_callable_statistics(c, &s);
+  printf("compiled: passes %.1f ms, kernels %.1f ms (%" PRIu64 " made, %" PRIu64
+         " from disk, %" PRIu64 " shared), slab %" PRId64 " bytes\n",
+         (double)s.passes_ns / 1e6, (double)s.codegen_ns / 1e6,
+         s.kernels_compiled, s.kernels_from_disk, s.kernels_shared,
+         s.slab_bytes);
+}
+
 static th_status run_callable(th_context *ctx, const run_options *o,
                               th_pt2 *archive, const char *program,
                               th_callable *c) {
   th_leaf *inputs = NULL;
   if (o->print_traces) {
     run_print_trace(c);
+  }
+  if (o->jit.compile_only) {
+    run_print_compilation(c);
+    return TH_OK;
   }
   if (!o->inputs && !o->sample_inputs && !o->random_inputs && !o->outputs &&
       !o->time && o->print_traces) {
