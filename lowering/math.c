@@ -41,6 +41,15 @@ math_pair th_math_two_product(th_emit *e, value a, value b) {
   return (math_pair){hi, th_emit_fma(e, a, b, th_emit_fneg(e, hi))};
 }
 
+value th_math_divide(th_emit *e, math_pair a, math_pair b) {
+  value inverse = th_emit_fdiv(e, th_emit_float(e, a.hi, 1.0), b.hi);
+  value y = th_emit_fmul(e, a.hi, inverse);
+  value minus = th_emit_fneg(e, y);
+  value rest = th_emit_fma(e, minus, b.hi, a.hi);
+  rest = th_emit_fadd(e, rest, th_emit_fma(e, minus, b.lo, a.lo));
+  return th_emit_fma(e, rest, inverse, y);
+}
+
 value th_math_widen(th_emit *e, value x) {
   LLVMTypeRef type = th_emit_type_like(LLVMTypeOf(x), e->f64);
   return LLVMBuildFPExt(e->builder, x, type, "");
@@ -113,13 +122,15 @@ static value math_reciprocal(th_emit *e, value x) {
   return th_emit_fdiv(e, th_emit_float(e, x, 1.0), x);
 }
 
-// exp(-|x|) never overflows; for x < 0 it is also the numerator.
+// exp(-|x|) never overflows; for x < 0 it is also the numerator.  The rounding
+// of the denominator is made good, or it would cost one more ulp.
 static value math_sigmoid(th_emit *e, value x) {
   value one = th_emit_float(e, x, 1.0), zero = th_emit_float(e, x, 0.0);
   value t = th_math_exp(e, th_emit_fneg(e, th_emit_fabs(e, x)));
   value negative = th_emit_fcmp(e, LLVMRealOLT, x, zero);
   value top = th_emit_select(e, negative, t, one);
-  return th_emit_fdiv(e, top, th_emit_fadd(e, t, one));
+  math_pair bottom = th_math_quick_sum(e, one, t);
+  return th_math_divide(e, (math_pair){top, zero}, bottom);
 }
 
 // -1, 0, 1; zero and NaN as they are.
@@ -179,14 +190,14 @@ static value math_power_of_two(th_emit *e, value n, LLVMTypeRef type,
 }
 
 // One turn of the long division: r becomes r - q * (y 2^s) with 2^s such that q
-// has at most mantissa - 1 bits.  All of it is exact: the remainder is a
-// multiple of the last place of y 2^s and smaller than y 2^s.  The quotient can
-// come out one too large, which the last line mends.
+// has at most as many bits as are stored.  All of it is exact: the remainder is
+// a multiple of the last place of y 2^s and smaller than y 2^s.  The quotient
+// can come out one too large, which the last line mends.
 static value math_fmod_step(th_emit *e, value r, value y, float_format format) {
   value zero = th_emit_float(e, r, 0.0);
   value gap =
       th_emit_sub(e, math_exponent(e, r, format), math_exponent(e, y, format));
-  gap = th_emit_sub(e, gap, th_emit_int(e, gap, format.mantissa - 2));
+  gap = th_emit_sub(e, gap, th_emit_int(e, gap, format.mantissa - 1));
   value positive = th_emit_icmp(e, LLVMIntSGT, gap, th_emit_int(e, gap, 0));
   gap = th_emit_select(e, positive, gap, th_emit_int(e, gap, 0));
   // In two factors: 2^gap alone can be beyond the largest float.

@@ -87,7 +87,7 @@ value th_f32_exp2(th_emit *e, value x) {
 
 // 2^n (1 + q) - 1 with q = exp(r) - 1, halved inside: 2^128 is not a float.
 value th_f32_expm1(th_emit *e, value x) {
-  value clamped = f32_clamp(e, x, -30.0, 89.5);
+  value clamped = f32_clamp(e, x, -30.0, 89.0);
   f32_rounded n = f32_round(e, clamped, M_LOG2E);
   value r = f32_exp_remainder(e, clamped, n.n);
   value p = th_math_poly(e, r, f32_exp_p, TH_COUNT(f32_exp_p));

@@ -73,9 +73,8 @@ static value trig_supplement(th_emit *e, value y) {
 }
 
 typedef struct trig_arc {
-  value t;     // |x|
-  value large; // |x| > 1/2
-  value y;     // asin(|x|), or half of acos(|x|) when large
+  value large;   // |x| > 1/2
+  value s, rest; // asin(|x|) = s + rest, or half of acos(|x|) when large
 } trig_arc;
 
 // asin(s) = s + s z P(z), z = s^2; above 1/2 with z = (1 - |x|) / 2.
@@ -83,29 +82,40 @@ static trig_arc trig_arc_sine(th_emit *e, value x) {
   static const double p[] = {0.0422330573, 0.024142785, 0.0454772599,
                              0.0749524757, 0.166667536};
   value half = th_emit_float(e, x, 0.5);
-  trig_arc arc = {.t = th_emit_fabs(e, x)};
-  arc.large = th_emit_fcmp(e, LLVMRealOGT, arc.t, half);
+  value t = th_emit_fabs(e, x);
+  trig_arc arc = {.large = th_emit_fcmp(e, LLVMRealOGT, t, half)};
   value folded =
-      th_emit_fmul(e, th_emit_fsub(e, th_emit_float(e, x, 1.0), arc.t), half);
-  value z = th_emit_select(e, arc.large, folded, th_emit_fmul(e, arc.t, arc.t));
-  value s = th_emit_select(e, arc.large, th_emit_sqrt(e, z), arc.t);
+      th_emit_fmul(e, th_emit_fsub(e, th_emit_float(e, x, 1.0), t), half);
+  value z = th_emit_select(e, arc.large, folded, th_emit_fmul(e, t, t));
+  arc.s = th_emit_select(e, arc.large, th_emit_sqrt(e, z), t);
   value y = th_math_poly(e, z, p, TH_COUNT(p));
-  arc.y = th_emit_fma(e, y, th_emit_fmul(e, s, z), s);
+  arc.rest = th_emit_fmul(e, y, th_emit_fmul(e, arc.s, z));
   return arc;
+}
+
+// pi/2 - 2 (s + rest): pi/2 - 2s exactly first.
+static value trig_arc_far(th_emit *e, trig_arc arc) {
+  value twice = th_emit_fadd(e, arc.s, arc.s);
+  value high = th_emit_float(e, twice, 1.57079637);
+  math_pair y = th_math_quick_sum(e, high, th_emit_fneg(e, twice));
+  value low = th_emit_fadd(e, y.lo, th_emit_float(e, twice, -4.37113883e-08));
+  low = th_emit_fma(e, arc.rest, th_emit_float(e, twice, -2.0), low);
+  return th_emit_fadd(e, y.hi, low);
 }
 
 value th_f32_asin(th_emit *e, value x) {
   trig_arc arc = trig_arc_sine(e, x);
-  value large = trig_complement(e, th_emit_fadd(e, arc.y, arc.y));
-  return th_emit_copysign(e, th_emit_select(e, arc.large, large, arc.y), x);
+  value near = th_emit_fadd(e, arc.s, arc.rest);
+  value y = th_emit_select(e, arc.large, trig_arc_far(e, arc), near);
+  return th_emit_copysign(e, y, x);
 }
 
 value th_f32_acos(th_emit *e, value x) {
   trig_arc arc = trig_arc_sine(e, x);
-  value twice = th_emit_fadd(e, arc.y, arc.y);
+  value y = th_emit_fadd(e, arc.s, arc.rest), twice = th_emit_fadd(e, y, y);
   value negative = th_emit_fcmp(e, LLVMRealOLT, x, th_emit_float(e, x, 0.0));
   value large = th_emit_select(e, negative, trig_supplement(e, twice), twice);
-  value small = trig_complement(e, th_emit_copysign(e, arc.y, x));
+  value small = trig_complement(e, th_emit_copysign(e, y, x));
   return th_emit_select(e, arc.large, large, small);
 }
 

@@ -67,8 +67,10 @@ static math_pair f64_exp_remainder(th_emit *e, value x, value n) {
 f64_exp_parts th_f64_exp_pair(th_emit *e, value x, value low) {
   f64_rounded n = th_f64_round(e, x, M_LOG2E);
   math_pair r = f64_exp_remainder(e, x, n.n);
-  value tail = low ? th_emit_fadd(e, r.lo, low) : r.lo;
-  return (f64_exp_parts){th_f64_exp_small(e, r.hi, tail), n.power};
+  if (low) {
+    r = th_math_two_sum(e, r.hi, th_emit_fadd(e, r.lo, low));
+  }
+  return (f64_exp_parts){th_f64_exp_small(e, r.hi, r.lo), n.power};
 }
 
 // exp(x) * 2^shift, which overflows only where it must.
@@ -98,22 +100,26 @@ math_pair th_f64_exp2_small(th_emit *e, value r, value low) {
   value tail = th_emit_fma(e, r, th_emit_float(e, r, LN2_LOW), s.lo);
   if (low) {
     tail = th_emit_fma(e, low, th_emit_float(e, r, LN2_HIGH), tail);
+    s = th_math_two_sum(e, s.hi, tail);
+    tail = s.lo;
   }
   return th_f64_exp_small(e, s.hi, tail);
 }
 
-// 2^n (1 + q) - 1 with q = exp(r) - 1, halved inside as 2^1024 is not a float.
+// 2^n (1 + q) - 1 with q = exp(r) - 1 as a pair, halved inside as 2^1024 is
+// not a float.
 value th_f64_expm1(th_emit *e, value x) {
-  value clamped = th_f64_clamp(e, x, -60.0, 711.0);
+  value clamped = th_f64_clamp(e, x, -60.0, 710.0);
   f64_rounded n = th_f64_round(e, clamped, M_LOG2E);
   math_pair r = f64_exp_remainder(e, clamped, n.n);
   value r2 = th_emit_fmul(e, r.hi, r.hi);
   value rest = th_emit_fma(e, r2, f64_exp_poly(e, r.hi), r.lo);
-  value q = th_emit_fadd(e, r.hi, rest);
+  math_pair q = th_math_quick_sum(e, r.hi, rest);
   value power = th_emit_sub(e, n.power, th_emit_int(e, n.power, 1));
   value scale = f64_power_of_two(e, power, LLVMTypeOf(x));
   value less = th_emit_fsub(e, scale, th_emit_float(e, x, 0.5));
-  value y = th_emit_fma(e, q, scale, less);
+  math_pair sum = th_math_two_sum(e, less, th_emit_fmul(e, q.hi, scale));
+  value y = th_emit_fadd(e, sum.hi, th_emit_fma(e, q.lo, scale, sum.lo));
   y = th_emit_copysign(e, th_emit_fadd(e, y, y), x);
   return th_emit_select(e, th_emit_is_nan(e, x), x, y);
 }
@@ -286,16 +292,21 @@ value th_f64_cosh(th_emit *e, value x) {
   return th_emit_fadd(e, half, rest);
 }
 
-// With u = exp(2|x|) - 1: u / (u + 2), or from 0.55 on 1 - 2 / (u + 2).
+// With u = exp(2|x|) - 1: u / (u + 2), or from 0.55 on 1 - 2 / (u + 2), which
+// is 1 long before 22.
 value th_f64_tanh(th_emit *e, value x) {
-  value t = th_emit_fabs(e, x);
+  value size = th_emit_fabs(e, x);
+  value t = th_emit_fmin(e, size, th_emit_float(e, x, 22.0));
   value two = th_emit_float(e, x, 2.0), one = th_emit_float(e, x, 1.0);
   value u = th_f64_expm1(e, th_emit_fadd(e, t, t));
   value large = th_emit_fcmp(e, LLVMRealOGT, t, th_emit_float(e, x, 0.55));
   value top = th_emit_select(e, large, two, u);
-  value ratio = th_emit_fdiv(e, top, th_emit_fadd(e, u, two));
+  math_pair bottom = th_math_two_sum(e, u, two);
+  value zero = th_emit_float(e, x, 0.0);
+  value ratio = th_math_divide(e, (math_pair){top, zero}, bottom);
   value y = th_emit_select(e, large, th_emit_fsub(e, one, ratio), ratio);
-  return th_emit_copysign(e, y, x);
+  y = th_emit_copysign(e, y, x);
+  return th_emit_select(e, th_emit_is_nan(e, x), x, y);
 }
 
 // log(2x) from log1p(x), where x is so large that log1p(x) is log(x).

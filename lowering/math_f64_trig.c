@@ -34,7 +34,7 @@ static trig_reduced trig_reduce(th_emit *e, value x) {
 }
 
 // sin(r) = r + r^3 P(r^2), 2^-57; the low part enters times cos(r).
-static value trig_kernel_sine(th_emit *e, math_pair r, value z) {
+static math_pair trig_kernel_sine(th_emit *e, math_pair r, value z) {
   static const double p[] = {
       -7.5784034289802762e-13, 1.6058360443308689e-10,  -2.5052104860803091e-08,
       2.7557319213985267e-06,  -0.00019841269841254649, 0.0083333333333333228,
@@ -44,11 +44,11 @@ static value trig_kernel_sine(th_emit *e, math_pair r, value z) {
   value low = th_emit_fma(e, half, r.lo, r.lo);
   value y = th_math_poly2(e, z, th_emit_fmul(e, z, z), p, TH_COUNT(p));
   y = th_emit_fma(e, y, th_emit_fmul(e, z, r.hi), low);
-  return th_emit_fadd(e, r.hi, y);
+  return th_math_quick_sum(e, r.hi, y);
 }
 
 // cos(r) = 1 - r^2/2 + r^4 Q(r^2); 1 - r^2/2 as a pair.
-static value trig_kernel_cosine(th_emit *e, math_pair r, value z) {
+static math_pair trig_kernel_cosine(th_emit *e, math_pair r, value z) {
   static const double q[] = {
       4.7376668883836782e-14,  -1.1470282984951023e-11, 2.0876754270703332e-09,
       -2.7557319214926977e-07, 2.4801587301570381e-05,  -0.0013888888888888872,
@@ -59,7 +59,7 @@ static value trig_kernel_cosine(th_emit *e, math_pair r, value z) {
   value z2 = th_emit_fmul(e, z, z);
   value y = th_math_poly2(e, z, z2, q, TH_COUNT(q));
   value low = th_emit_fma(e, th_emit_fneg(e, r.hi), r.lo, top.lo);
-  return th_emit_fadd(e, top.hi, th_emit_fma(e, z2, y, low));
+  return th_math_quick_sum(e, top.hi, th_emit_fma(e, z2, y, low));
 }
 
 static value trig_bit(th_emit *e, value quarter, int64_t bit) {
@@ -70,8 +70,8 @@ static value trig_bit(th_emit *e, value quarter, int64_t bit) {
 // Sine of `quarter` quarters and r: sin, cos, -sin, -cos in turn.
 static value trig_sine(th_emit *e, math_pair r, value quarter) {
   value z = th_emit_fmul(e, r.hi, r.hi);
-  value sine = trig_kernel_sine(e, r, z);
-  value cosine = trig_kernel_cosine(e, r, z);
+  value sine = trig_kernel_sine(e, r, z).hi;
+  value cosine = trig_kernel_cosine(e, r, z).hi;
   value y = th_emit_select(e, trig_bit(e, quarter, 1), cosine, sine);
   value sign = th_emit_and(e, quarter, th_emit_int(e, quarter, 2));
   sign = th_emit_shl(e, sign, 62);
@@ -86,16 +86,23 @@ value th_f64_sin(th_emit *e, value x) {
   return th_emit_select(e, zero, x, trig_sine(e, t.r, t.quarter));
 }
 
+static math_pair trig_select(th_emit *e, value condition, math_pair yes,
+                             math_pair no) {
+  return (math_pair){th_emit_select(e, condition, yes.hi, no.hi),
+                     th_emit_select(e, condition, yes.lo, no.lo)};
+}
+
 value th_f64_tan(th_emit *e, value x) {
   trig_reduced t = trig_reduce(e, x);
   value z = th_emit_fmul(e, t.r.hi, t.r.hi);
-  value sine = trig_kernel_sine(e, t.r, z);
-  value cosine = trig_kernel_cosine(e, t.r, z);
+  math_pair sine = trig_kernel_sine(e, t.r, z);
+  math_pair cosine = trig_kernel_cosine(e, t.r, z);
+  math_pair minus = {th_emit_fneg(e, cosine.hi), th_emit_fneg(e, cosine.lo)};
   value odd = trig_bit(e, t.quarter, 1);
-  value top = th_emit_select(e, odd, th_emit_fneg(e, cosine), sine);
-  value bottom = th_emit_select(e, odd, sine, cosine);
+  math_pair top = trig_select(e, odd, minus, sine);
+  math_pair bottom = trig_select(e, odd, sine, cosine);
   value zero = th_emit_fcmp(e, LLVMRealOEQ, x, th_emit_float(e, x, 0.0));
-  return th_emit_select(e, zero, x, th_emit_fdiv(e, top, bottom));
+  return th_emit_select(e, zero, x, th_math_divide(e, top, bottom));
 }
 
 value th_f64_cos(th_emit *e, value x) {
@@ -121,8 +128,8 @@ static value trig_supplement(th_emit *e, value y) {
 }
 
 typedef struct trig_arc {
-  value large; // |x| > 1/2
-  value y;     // asin(|x|), or half of acos(|x|) when large
+  value large;   // |x| > 1/2
+  value s, rest; // asin(|x|) = s + rest, or half of acos(|x|) when large
 } trig_arc;
 
 // asin(s) = s + s z P(z), z = s^2; above 1/2 with z = (1 - |x|) / 2.
@@ -140,25 +147,35 @@ static trig_arc trig_arc_sine(th_emit *e, value x) {
   value folded = th_emit_fmul(e, rest, half);
   value z = th_emit_select(e, arc.large, folded, th_emit_fmul(e, t, t));
   value root = th_emit_sqrt(e, z);
-  value s = th_emit_select(e, arc.large, root, t);
+  arc.s = th_emit_select(e, arc.large, root, t);
   value y = th_math_poly2(e, z, th_emit_fmul(e, z, z), p, TH_COUNT(p));
-  arc.y = th_emit_fma(e, y, th_emit_fmul(e, s, z), s);
+  arc.rest = th_emit_fmul(e, y, th_emit_fmul(e, arc.s, z));
   return arc;
+}
+
+// pi/2 - 2 (s + rest): pi/2 - 2s exactly first.
+static value trig_arc_far(th_emit *e, trig_arc arc) {
+  value twice = th_emit_fadd(e, arc.s, arc.s);
+  value high = th_emit_float(e, twice, PI_2_HIGH);
+  math_pair y = th_math_quick_sum(e, high, th_emit_fneg(e, twice));
+  value low = th_emit_fadd(e, y.lo, th_emit_float(e, twice, PI_2_MIDDLE));
+  low = th_emit_fma(e, arc.rest, th_emit_float(e, twice, -2.0), low);
+  return th_emit_fadd(e, y.hi, low);
 }
 
 value th_f64_asin(th_emit *e, value x) {
   trig_arc arc = trig_arc_sine(e, x);
-  value large = trig_complement(e, th_emit_fadd(e, arc.y, arc.y));
-  value y = th_emit_select(e, arc.large, large, arc.y);
+  value near = th_emit_fadd(e, arc.s, arc.rest);
+  value y = th_emit_select(e, arc.large, trig_arc_far(e, arc), near);
   return th_emit_copysign(e, y, x);
 }
 
 value th_f64_acos(th_emit *e, value x) {
   trig_arc arc = trig_arc_sine(e, x);
-  value twice = th_emit_fadd(e, arc.y, arc.y);
+  value y = th_emit_fadd(e, arc.s, arc.rest), twice = th_emit_fadd(e, y, y);
   value negative = th_emit_fcmp(e, LLVMRealOLT, x, th_emit_float(e, x, 0.0));
   value large = th_emit_select(e, negative, trig_supplement(e, twice), twice);
-  value small = trig_complement(e, th_emit_copysign(e, arc.y, x));
+  value small = trig_complement(e, th_emit_copysign(e, y, x));
   return th_emit_select(e, arc.large, large, small);
 }
 

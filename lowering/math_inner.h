@@ -26,6 +26,9 @@ math_pair th_math_quick_sum(th_emit *e, value a, value b);
 // a * b exactly.
 math_pair th_math_two_product(th_emit *e, value a, value b);
 
+// a / b within 0.51 ulp, where 1 / b neither overflows nor vanishes.
+value th_math_divide(th_emit *e, math_pair a, math_pair b);
+
 // Scalar code for rare lanes: fills out[0, count) from x.
 typedef void (*math_rare_fn)(th_emit *e, value x, value *out, unsigned count);
 // Where any lane of `mask` is set, replaces those lanes of io[] by what `fn`
