@@ -3,7 +3,7 @@
 #include "exec/ref.h"
 
 static const th_claim ref_claims[] = {
-#define CLAIM(op, run) {#op, NULL, th_ref_##run},
+#define CLAIM(op, run) {#op, NULL, th_ref_run_##run},
 #include "exec/ref.def"
 #undef CLAIM
 };

@@ -11,7 +11,7 @@
 #include "ir/infer.h"
 #include "tensor/element.h"
 
-#define TH_REF(name) th_status th_ref_##name(th_run *run)
+#define TH_REF(name) th_status th_ref_run_##name(th_run *run)
 
 int64_t th_ref_numel(const th_view *view);
 // Elements of dims[from .. to).
@@ -57,6 +57,40 @@ void th_ref_move(const th_view *to, int64_t to_offset, const th_view *from,
                  int64_t from_offset);
 // Copies between equal shapes, same dtype.
 void th_ref_copy(const th_view *to, const th_view *from);
+
+// Fills with a number argument.
+void th_ref_fill(const th_run *run, uint32_t arg, const th_view *out);
+
+// The next position in row-major order; false after the last one.
+static inline bool th_ref_next(int64_t *position, int rank,
+                               const int64_t *dims) {
+  for (int i = rank; i-- > 0;) {
+    if (++position[i] < dims[i]) {
+      return true;
+    }
+    position[i] = 0;
+  }
+  return false;
+}
+
+// A window with sizes and strides of its own, to be changed at will.  It points
+// into itself: it is filled in place and never copied.
+typedef struct th_ref_box {
+  th_view view;
+  int64_t dims[TH_MAX_RANK], strides[TH_MAX_RANK];
+} th_ref_box;
+
+void th_ref_box_like(th_ref_box *box, const th_view *view);
+void th_ref_box_dense(th_ref_box *box, th_dtype dtype, void *data, int rank,
+                      const int64_t *dims);
+// Row-major copy of a view.
+th_status th_ref_flatten(th_run *run, const th_view *view, th_ref_box *out);
+// Dimension `from` becomes dimension `to`.  A 0-dim view first gets one of 1.
+void th_ref_box_move(th_ref_box *box, int from, int to);
+// Elements [start, start + size * step) of a dimension.
+void th_ref_box_slice(th_ref_box *box, int dim, int64_t start, int64_t size,
+                      int64_t step);
+void th_ref_box_drop(th_ref_box *box, int dim);
 
 // An index in [-size, size), wrapped; an error outside.
 th_status th_ref_index(th_run *run, int64_t index, int64_t size,

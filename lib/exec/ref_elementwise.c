@@ -102,8 +102,8 @@ static th_status ref_operand_of(th_run *run, uint32_t arg, const th_view *out,
     scalar.data = is_float ? (void *)&number : (void *)&integer;
     view = &scalar;
   }
-  void *data = th_ref_pack_to(run, view, out->rank, out->dims, via,
-                              th_ref_wide(via));
+  void *data =
+      th_ref_pack_to(run, view, out->rank, out->dims, via, th_ref_wide(via));
   if (!data) {
     return TH_NO_MEMORY;
   }
@@ -177,29 +177,52 @@ static double ref_floor_divide(double x, double y) {
 
 static double ref_binary_float(th_op op, double x, double y) {
   switch (op) {
-  case TH_OP_add: return x + y;
-  case TH_OP_sub: return x - y;
-  case TH_OP_mul: return x * y;
-  case TH_OP_div: return x / y;
-  case TH_OP_floor_divide: return ref_floor_divide(x, y);
-  case TH_OP_trunc_divide: return trunc(x / y);
-  case TH_OP_remainder: return ref_remainder(x, y);
-  case TH_OP_fmod: return fmod(x, y);
-  case TH_OP_pow: return pow(x, y);
-  case TH_OP_atan2: return atan2(x, y);
-  case TH_OP_hypot: return hypot(x, y);
-  case TH_OP_copysign: return copysign(x, y);
-  case TH_OP_maximum: return ref_maximum(x, y);
-  case TH_OP_minimum: return ref_minimum(x, y);
-  case TH_OP_fmax: return fmax(x, y);
-  case TH_OP_fmin: return fmin(x, y);
-  case TH_OP_eq: return x == y;
-  case TH_OP_ne: return x != y;
-  case TH_OP_lt: return x < y;
-  case TH_OP_le: return x <= y;
-  case TH_OP_gt: return x > y;
-  case TH_OP_ge: return x >= y;
-  default: return NAN;
+  case TH_OP_add:
+    return x + y;
+  case TH_OP_sub:
+    return x - y;
+  case TH_OP_mul:
+    return x * y;
+  case TH_OP_div:
+    return x / y;
+  case TH_OP_floor_divide:
+    return ref_floor_divide(x, y);
+  case TH_OP_trunc_divide:
+    return trunc(x / y);
+  case TH_OP_remainder:
+    return ref_remainder(x, y);
+  case TH_OP_fmod:
+    return fmod(x, y);
+  case TH_OP_pow:
+    return pow(x, y);
+  case TH_OP_atan2:
+    return atan2(x, y);
+  case TH_OP_hypot:
+    return hypot(x, y);
+  case TH_OP_copysign:
+    return copysign(x, y);
+  case TH_OP_maximum:
+    return ref_maximum(x, y);
+  case TH_OP_minimum:
+    return ref_minimum(x, y);
+  case TH_OP_fmax:
+    return fmax(x, y);
+  case TH_OP_fmin:
+    return fmin(x, y);
+  case TH_OP_eq:
+    return x == y;
+  case TH_OP_ne:
+    return x != y;
+  case TH_OP_lt:
+    return x < y;
+  case TH_OP_le:
+    return x <= y;
+  case TH_OP_gt:
+    return x > y;
+  case TH_OP_ge:
+    return x >= y;
+  default:
+    return NAN;
   }
 }
 
@@ -231,39 +254,68 @@ static int64_t ref_divide_int(th_op op, int64_t x, int64_t y) {
   int64_t q = x / y, r = x % y;
   bool adjust = r != 0 && (r < 0) != (y < 0);
   switch (op) {
-  case TH_OP_floor_divide: return q - adjust;
-  case TH_OP_trunc_divide: return q;
-  case TH_OP_remainder: return adjust ? r + y : r;
-  default: return r;
+  case TH_OP_floor_divide:
+    return q - adjust;
+  case TH_OP_trunc_divide:
+    return q;
+  case TH_OP_remainder:
+    return adjust ? r + y : r;
+  default:
+    return r;
   }
 }
 
 static int64_t ref_binary_int(th_op op, int64_t x, int64_t y, int bits) {
   switch (op) {
-  case TH_OP_add: return (int64_t)((uint64_t)x + (uint64_t)y);
-  case TH_OP_sub: return (int64_t)((uint64_t)x - (uint64_t)y);
-  case TH_OP_mul: return (int64_t)((uint64_t)x * (uint64_t)y);
-  case TH_OP_floor_divide: case TH_OP_trunc_divide:
-  case TH_OP_remainder: case TH_OP_fmod:
+  case TH_OP_add:
+    return (int64_t)((uint64_t)x + (uint64_t)y);
+  case TH_OP_sub:
+    return (int64_t)((uint64_t)x - (uint64_t)y);
+  case TH_OP_mul:
+    return (int64_t)((uint64_t)x * (uint64_t)y);
+  case TH_OP_floor_divide:
+  case TH_OP_trunc_divide:
+  case TH_OP_remainder:
+  case TH_OP_fmod:
     return ref_divide_int(op, x, y);
-  case TH_OP_pow: return ref_pow_int(x, y);
-  case TH_OP_maximum: case TH_OP_fmax: return x > y ? x : y;
-  case TH_OP_minimum: case TH_OP_fmin: return x < y ? x : y;
-  case TH_OP_bitwise_and: return x & y;
-  case TH_OP_bitwise_or: return x | y;
-  case TH_OP_bitwise_xor: return x ^ y;
-  case TH_OP_shift_left: return ref_shift_left(x, y, bits);
-  case TH_OP_shift_right: return ref_shift_right(x, y, bits);
-  case TH_OP_eq: return x == y;
-  case TH_OP_ne: return x != y;
-  case TH_OP_lt: return x < y;
-  case TH_OP_le: return x <= y;
-  case TH_OP_gt: return x > y;
-  case TH_OP_ge: return x >= y;
-  case TH_OP_logical_and: return x && y;
-  case TH_OP_logical_or: return x || y;
-  case TH_OP_logical_xor: return !x != !y;
-  default: return 0;
+  case TH_OP_pow:
+    return ref_pow_int(x, y);
+  case TH_OP_maximum:
+  case TH_OP_fmax:
+    return x > y ? x : y;
+  case TH_OP_minimum:
+  case TH_OP_fmin:
+    return x < y ? x : y;
+  case TH_OP_bitwise_and:
+    return x & y;
+  case TH_OP_bitwise_or:
+    return x | y;
+  case TH_OP_bitwise_xor:
+    return x ^ y;
+  case TH_OP_shift_left:
+    return ref_shift_left(x, y, bits);
+  case TH_OP_shift_right:
+    return ref_shift_right(x, y, bits);
+  case TH_OP_eq:
+    return x == y;
+  case TH_OP_ne:
+    return x != y;
+  case TH_OP_lt:
+    return x < y;
+  case TH_OP_le:
+    return x <= y;
+  case TH_OP_gt:
+    return x > y;
+  case TH_OP_ge:
+    return x >= y;
+  case TH_OP_logical_and:
+    return x && y;
+  case TH_OP_logical_or:
+    return x || y;
+  case TH_OP_logical_xor:
+    return !x != !y;
+  default:
+    return 0;
   }
 }
 
@@ -338,8 +390,8 @@ TH_REF(to) {
   const th_view *out = th_run_out(run, 0);
   ref_operand x = {0};
   const th_view *from = th_run_tensor(run, 0);
-  th_dtype via = from ? from->dtype
-                      : (th_run_is_float(run, 0) ? TH_F64 : TH_I64);
+  th_dtype via =
+      from ? from->dtype : (th_run_is_float(run, 0) ? TH_F64 : TH_I64);
   TH_TRY(ref_operand_of(run, 0, out, via, &x));
   th_ref_unpack(out, th_ref_wide(via),
                 x.f ? (const void *)x.f : (const void *)x.i, via);

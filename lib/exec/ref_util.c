@@ -122,13 +122,11 @@ void *th_ref_pack(th_run *run, const th_view *view) {
 }
 
 double *th_ref_pack_floats(th_run *run, const th_view *view) {
-  return th_ref_pack_to(run, view, view->rank, view->dims, view->dtype,
-                        TH_F64);
+  return th_ref_pack_to(run, view, view->rank, view->dims, view->dtype, TH_F64);
 }
 
 int64_t *th_ref_pack_ints(th_run *run, const th_view *view) {
-  return th_ref_pack_to(run, view, view->rank, view->dims, view->dtype,
-                        TH_I64);
+  return th_ref_pack_to(run, view, view->rank, view->dims, view->dtype, TH_I64);
 }
 
 void th_ref_unpack(const th_view *out, th_dtype wide, const void *data,
@@ -158,4 +156,87 @@ void th_ref_copy(const th_view *to, const th_view *from) {
       th_ref_move(to, x + k * a.step, from, y + k * b.step);
     }
   }
+}
+
+// Strides of 0 read the number again and again.
+void th_ref_fill(const th_run *run, uint32_t arg, const th_view *out) {
+  static const int64_t none[TH_MAX_RANK];
+  char element[8] = {0};
+  if (th_run_is_float(run, arg)) {
+    th_element_set(out->dtype, element, th_run_float(run, arg));
+  } else {
+    th_element_set_int(out->dtype, element, th_run_int(run, arg));
+  }
+  th_view from = *out;
+  from.data = element;
+  from.strides = none;
+  th_ref_copy(out, &from);
+}
+
+// ---- boxes
+
+void th_ref_box_like(th_ref_box *box, const th_view *view) {
+  box->view = *view;
+  box->view.dims = box->dims;
+  box->view.strides = box->strides;
+  for (int i = 0; i < view->rank; i++) {
+    box->dims[i] = view->dims[i];
+    box->strides[i] = view->strides[i];
+  }
+}
+
+void th_ref_box_dense(th_ref_box *box, th_dtype dtype, void *data, int rank,
+                      const int64_t *dims) {
+  box->view = (th_view){.data = data,
+                        .dtype = dtype,
+                        .rank = rank,
+                        .dims = box->dims,
+                        .strides = box->strides};
+  int64_t stride = 1;
+  for (int i = rank; i-- > 0;) {
+    box->dims[i] = dims[i];
+    box->strides[i] = stride;
+    stride *= dims[i];
+  }
+}
+
+th_status th_ref_flatten(th_run *run, const th_view *view, th_ref_box *out) {
+  void *data =
+      th_ref_alloc(run, th_ref_numel(view), th_dtype_size(view->dtype));
+  if (!data) {
+    return TH_NO_MEMORY;
+  }
+  th_ref_box_dense(out, view->dtype, data, view->rank, view->dims);
+  th_ref_copy(&out->view, view);
+  return TH_OK;
+}
+
+void th_ref_box_move(th_ref_box *box, int from, int to) {
+  if (box->view.rank == 0) {
+    box->view.rank = 1;
+    box->dims[0] = 1;
+    box->strides[0] = 1;
+  }
+  int64_t dim = box->dims[from], stride = box->strides[from];
+  int step = from < to ? 1 : -1;
+  for (int i = from; i != to; i += step) {
+    box->dims[i] = box->dims[i + step];
+    box->strides[i] = box->strides[i + step];
+  }
+  box->dims[to] = dim;
+  box->strides[to] = stride;
+}
+
+void th_ref_box_slice(th_ref_box *box, int dim, int64_t start, int64_t size,
+                      int64_t step) {
+  if (size > 0) { // else `start` may lie outside
+    box->view.data = th_ref_at(&box->view, start * box->strides[dim]);
+  }
+  box->dims[dim] = size;
+  box->strides[dim] *= step;
+}
+
+void th_ref_box_drop(th_ref_box *box, int dim) {
+  th_ref_box_move(box, dim, box->view.rank - 1);
+  box->view.rank--;
 }
