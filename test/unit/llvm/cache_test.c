@@ -661,10 +661,11 @@ enum { CACHE_MANY = 24 };
 static void cache_requests(th_kernel_request requests[CACHE_MANY],
                            double factors[CACHE_MANY]) {
   for (int i = 0; i < CACHE_MANY; i++) {
-    factors[i] = i / 2;
+    int number = i / 2;
+    factors[i] = number;
     requests[i] = (th_kernel_request){
         .label = "k", .build = cache_build, .user = &factors[i]};
-    cache_key(i / 2, requests[i].key);
+    cache_key(number, requests[i].key);
   }
 }
 
@@ -675,7 +676,8 @@ static void cache_get_many(int threads) {
   cr_assert_eq(th_kernel_cache_get_many(ctx, requests, CACHE_MANY, threads),
                TH_OK, "%s", toy_errors(ctx));
   for (int i = 0; i < CACHE_MANY; i++) {
-    cr_expect_eq(toy_call(th_code_address(requests[i].code)), 3 * (i / 2));
+    int number = i / 2;
+    cr_expect_eq(toy_call(th_code_address(requests[i].code)), 3 * number);
     th_code_release(requests[i].code);
   }
 }
