@@ -79,7 +79,7 @@ static th_status call_run(th_frame *call, th_step *step, th_rt_arg *args) {
   th_scalar numbers[TH_MAX_OUTS] = {{0}};
   call_pool pool = {call, args + stmt->arg_count};
   if (stmt->out_count > TH_COUNT(outs)) {
-    return th_call_error(call, stmt, TH_UNSUPPORTED, "too many results");
+    return th_frame_error(call, stmt, TH_UNSUPPORTED, "too many results");
   }
   for (uint16_t i = 0; i < stmt->arg_count; i++) {
     args[i] = call_arg(&pool, &stmt->args[i]);
@@ -261,5 +261,5 @@ th_status th_run_error(th_run *run, th_status status, const char *fmt, ...) {
   va_start(args, fmt);
   vsnprintf(text, sizeof text, fmt, args);
   va_end(args);
-  return th_call_error(run->call, run->stmt, status, "%s", text);
+  return th_frame_error(run->call, run->stmt, status, "%s", text);
 }

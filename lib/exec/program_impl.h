@@ -163,7 +163,7 @@ th_status th_outputs_finish(th_frame *call);
 th_status th_step_call(th_frame *call, th_step *step);
 
 // Diagnostic with the statement's location.
-th_status th_call_error(th_frame *call, const th_stmt *stmt, th_status status,
+th_status th_frame_error(th_frame *call, const th_stmt *stmt, th_status status,
                         const char *fmt, ...) TH_PRINTF(4, 5);
 
 static inline const th_view *th_call_view(const th_frame *call,

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-th_status th_call_error(th_frame *call, const th_stmt *stmt, th_status status,
+th_status th_frame_error(th_frame *call, const th_stmt *stmt, th_status status,
                         const char *fmt, ...) {
   char text[512];
   va_list args;
@@ -207,13 +207,13 @@ static th_status run_kernel_failed(th_frame *call, const th_step *step,
   }
   switch (error->code) {
   case TH_KERNEL_INDEX:
-    return th_call_error(call, stmt, TH_INVALID,
+    return th_frame_error(call, stmt, TH_INVALID,
                          "index %lld is out of range for size %lld",
                          (long long)error->value, (long long)error->limit);
   case TH_KERNEL_DIVIDE:
-    return th_call_error(call, stmt, TH_INVALID, "integer division by zero");
+    return th_frame_error(call, stmt, TH_INVALID, "integer division by zero");
   default:
-    return th_call_error(call, stmt, TH_INVALID, "the condition is false");
+    return th_frame_error(call, stmt, TH_INVALID, "the condition is false");
   }
 }
 
@@ -321,7 +321,7 @@ static th_status run_step_assert(th_frame *call, const th_step *step) {
   const th_stmt *stmt = step->stmt;
   return run_condition(call, &stmt->args[0])
              ? TH_OK
-             : th_call_error(call, stmt, TH_INVALID, "%s", stmt->args[1].text);
+             : th_frame_error(call, stmt, TH_INVALID, "%s", stmt->args[1].text);
 }
 
 // ---- steps
