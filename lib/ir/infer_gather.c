@@ -23,7 +23,11 @@ static th_status gather_need_inside(th_infer *in, uint32_t arg,
                                     const th_type *whole, const char *name,
                                     int dim) {
   const th_type *index = th_infer_tensor(in, arg);
+  const th_expr *numel = th_type_numel(in->ir, index);
   uint32_t rank = index->rank ? index->rank : 1;
+  if (numel && th_is_int(numel, 0)) { // as PyTorch: reads and writes nothing
+    return TH_OK;
+  }
   bool fits = rank == (whole->rank ? whole->rank : 1u);
   for (uint8_t d = 0; fits && d < index->rank && d < whole->rank; d++) {
     fits = d == dim ||

@@ -399,9 +399,12 @@ th_status th_infer_need_float(th_infer *in, uint32_t arg) {
                         in->op->params[arg].name, th_infer_text(in, x));
 }
 
+// PyTorch asks an index that is empty for no dtype.
 th_status th_infer_need_index(th_infer *in, uint32_t arg) {
   const th_type *x = th_infer_tensor(in, arg);
-  if (x->dtype == TH_I64 || x->dtype == TH_I32) {
+  const th_expr *numel = th_type_numel(in->ir, x);
+  bool is_empty = numel && th_is_int(numel, 0) && !th_dtype_is_float(x->dtype);
+  if (x->dtype == TH_I64 || x->dtype == TH_I32 || is_empty) {
     return TH_OK;
   }
   th_infer_blame(in, arg);

@@ -239,6 +239,8 @@ Test(infer, gathers_and_scatters) {
   static const infer_case cases[] = {
       {"w f32[9, 4]; i i64[2, s0]", "t = embedding(w, i)", "f32[2, s0, 4]"},
       {"x f32[2, 3]; i i64[2, 5]", "t = gather(x, 1, i)", "f32[2, 5]"},
+      {"x f32[5]; i u8[0]", "t = gather(x, 0, i)", "f32[0]"},
+      {"x f32[5]; i i64[2, 0]", "t = gather(x, 0, i)", "f32[2, 0]"},
       {"x f32[2, 3]; i i64[4]", "t = index_select(x, 0, i)", "f32[4, 3]"},
       {"x f32[2, 3, 4]; i i64[5]", "t = index(x, [None, i])", "f32[2, 5, 4]"},
       {"x f32[2, 3, 4]; i i64[5]; j i64[6, 1]", "t = index(x, [None, i, j])",
