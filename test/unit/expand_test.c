@@ -3,6 +3,7 @@
 #include "ir/expand.h"
 #include "ir/infer.h"
 #include "ir_text.h"
+#include "torture.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
@@ -231,4 +232,34 @@ Test(expand, a_primitive_is_refused) {
   cr_assert(strstr(th_diagnostics_all(t.ctx), "exp: the operation has no "
                                               "expansion"));
   ir_text_free(&t);
+}
+
+static th_status expand_without_memory(void *user) {
+  const expand_case *c = user;
+  ir_text t = {.ctx = th_context_new()};
+  th_status status = TH_NO_MEMORY;
+  t.ir = t.ctx ? th_ir_new(t.ctx) : NULL;
+  if (t.ir) {
+    expand_job job = {&t, ir_text_read(&t, c->inputs, c->stmt), NULL};
+    if (job.trace) {
+      status = th_protect(&t.ctx->unwind, expand_all, &job);
+    }
+  }
+  ir_text_free(&t);
+  return status;
+}
+
+Test(expand, every_allocation_fails_once) {
+  static const expand_case cases[] = {
+      {TH_OP_scaled_dot_product_attention,
+       "q f32[2, 8, s0, 8]; k f32[2, 2, s0, 8]; m f32[8, 1, s0]",
+       "t = scaled_dot_product_attention(q, k, k, m, enable_gqa=True)"},
+      {TH_OP_unbind, "x f32[64, 3]", "[a, b, c] = unbind(x, 1)"},
+      {TH_OP_group_norm, "x f16[s0, 6, s1]; w f16[6]",
+       "(y, m, r) = group_norm(x, 2, w, w)"},
+  };
+  for (size_t i = 0; i < TH_COUNT(cases); i++) {
+    expand_case c = cases[i];
+    torture(expand_without_memory, &c);
+  }
 }
