@@ -67,6 +67,9 @@ bool th_aten_find(const th_pt2_graph *graph, const char *target,
                   th_target *out_target) {
   *out_target = (th_target){0};
   if (aten_row(graph, target, out_target)) {
+    // A row of its own, since its arguments have other names.
+    const char *dot = strrchr(target, '.');
+    out_target->in_place = dot && dot[-1] == '_' && dot[-2] != '_';
     return true;
   }
   if (strncmp(target, "aten.", 5) != 0) {

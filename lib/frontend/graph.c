@@ -135,8 +135,9 @@ static th_status graph_check_targets(th_pt2_graph *graph,
   graph_survey survey = {.graph = graph};
   th_map_init(&survey.found, graph->arena);
   graph_survey_nodes(&survey, json);
-  graph->b->loc = (th_loc){0};
-  graph->b->scope = "";
+  graph->loc = graph->b->loc = (th_loc){0};
+  graph->scope = graph->b->scope = "";
+  graph->last_trace = graph->last_stack = NULL;
   uint32_t count = survey.found.count;
   if (count == 0) {
     return TH_OK;
@@ -459,6 +460,7 @@ static th_status graph_run(void *arg) {
       .symbols = &symbols,
       .rows = &rows,
       .schemas = &schemas,
+      .scope = "",
       .ranges = th_json_get(program->json, "range_constraints"),
   };
   return graph_read(&graph);

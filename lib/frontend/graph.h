@@ -73,6 +73,10 @@ typedef struct th_pt2_graph {
   bool autocast;
   th_dtype autocast_dtype;
   uint32_t depth; // of graphs inside graphs
+  // Where the newest node stands, and the texts that said so.
+  th_loc loc;
+  const char *scope;
+  const char *last_trace, *last_stack;
   // The node being read, for errors.
   uint32_t node;
   const char *target; // "aten.add.Tensor"
@@ -191,7 +195,7 @@ bool th_alias_is_contiguous(th_pt2_graph *graph, const th_pt2_tensor *tensor);
 const th_expr *th_pt2_number(th_pt2_graph *graph, const th_json *value);
 // The name of a bare symbol; NULL: something else.
 const char *th_pt2_symbol_name(th_pt2_graph *graph, const th_json *value);
-// Makes an archive's symbol stand for a number, with the archive's range.
+// Makes an archive's symbol stand for a number of the trace.
 void th_pt2_bind_symbol(th_pt2_graph *graph, const char *name,
                         const th_expr *num);
 // Symbols of the inputs become symbols of the trace.

@@ -163,32 +163,42 @@ static bool json_utf8(json_reader *r) {
   return true;
 }
 
+// Bytes that stand for themselves inside a string.
+static bool json_is_plain(unsigned char c) {
+  return c >= 0x20 && c < 0x80 && c != '"' && c != '\\';
+}
+
+static bool json_string_special(json_reader *r) {
+  unsigned char c = (unsigned char)*r->at;
+  if (c == '\\') {
+    r->at++;
+    return json_escape(r);
+  }
+  return c < 0x20 ? json_fail(r, "a string holds a control character")
+                  : json_utf8(r);
+}
+
 static bool json_string(json_reader *r) {
   th_json *value = json_push(r, TH_JSON_STRING);
   char *start = r->strings;
   r->at++; // the quote
   for (;;) {
-    if (r->at == r->end) {
+    const char *run = r->at;
+    while (run < r->end && json_is_plain((unsigned char)*run)) {
+      run++;
+    }
+    size_t size = (size_t)(run - r->at);
+    memcpy(r->strings, r->at, size);
+    r->strings += size;
+    r->at = run;
+    if (run == r->end) {
       return json_fail(r, "the text ends inside a string");
     }
-    unsigned char c = (unsigned char)*r->at;
-    if (c == '"') {
+    if (*run == '"') {
       break;
     }
-    if (c == '\\') {
-      r->at++;
-      if (!json_escape(r)) {
-        return false;
-      }
-    } else if (c < 0x20) {
-      return json_fail(r, "a string holds a control character");
-    } else if (c >= 0x80) {
-      if (!json_utf8(r)) {
-        return false;
-      }
-    } else {
-      *r->strings++ = (char)c;
-      r->at++;
+    if (!json_string_special(r)) {
+      return false;
     }
   }
   r->at++;
@@ -341,10 +351,11 @@ static bool json_value(json_reader *r) {
 // Each value but the first follows one of these; inside strings they only make
 // the array larger than it has to be.
 static size_t json_count(const char *text, size_t size) {
+  static const uint8_t weight[256] = {
+      [','] = 1, [':'] = 1, ['['] = 1, ['{'] = 1};
   size_t count = 2;
   for (size_t i = 0; i < size; i++) {
-    char c = text[i];
-    count += (c == ',') | (c == ':') | (c == '[') | (c == '{');
+    count += weight[(unsigned char)text[i]];
   }
   return count;
 }

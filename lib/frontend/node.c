@@ -104,25 +104,38 @@ static const char *node_module(const char *stack, size_t *out_size) {
   return fields[1];
 }
 
+static const char *node_copy(th_pt2_graph *graph, const char *text,
+                             size_t size) {
+  return th_ir_string(graph->ir, th_arena_strndup(graph->arena, text, size));
+}
+
+// The text unless it is missing or that of the node before, which is frequent.
+static const char *node_news(const th_json *value, const char **last) {
+  if (!th_json_is(value, TH_JSON_STRING) ||
+      (*last && strcmp(*last, value->text) == 0)) {
+    return NULL;
+  }
+  return *last = value->text;
+}
+
 void th_pt2_node_place(th_pt2_graph *graph, const th_json *node) {
   const th_json *metadata = th_json_get(node, "metadata");
-  const th_json *trace = th_json_get(metadata, "stack_trace");
-  const th_json *stack = th_json_get(metadata, "nn_module_stack");
+  const char *trace = node_news(th_json_get(metadata, "stack_trace"),
+                                &graph->last_trace);
+  const char *stack = node_news(th_json_get(metadata, "nn_module_stack"),
+                                &graph->last_stack);
   const char *text = NULL;
   size_t size = 0;
   int line = 0;
-  if (th_json_is(trace, TH_JSON_STRING) &&
-      node_frame(trace->text, &text, &size, &line)) {
-    char *copy = th_arena_strndup(graph->arena, text, size);
-    graph->b->loc = (th_loc){th_ir_string(graph->ir, copy), line, 0};
+  if (trace && node_frame(trace, &text, &size, &line)) {
+    graph->loc = (th_loc){node_copy(graph, text, size), line, 0};
   }
-  if (th_json_is(stack, TH_JSON_STRING)) {
-    text = node_module(stack->text, &size);
-    if (text) {
-      char *copy = th_arena_strndup(graph->arena, text, size);
-      graph->b->scope = th_ir_string(graph->ir, copy);
-    }
+  text = stack ? node_module(stack, &size) : NULL;
+  if (text) {
+    graph->scope = node_copy(graph, text, size);
   }
+  graph->b->loc = graph->loc;
+  graph->b->scope = graph->scope;
 }
 
 // ---- arguments -------------------------------------------------------------

@@ -33,15 +33,18 @@ static int64_t numbers_bound(const th_json *range, const char *key,
 void th_pt2_bind_symbol(th_pt2_graph *graph, const char *name,
                         const th_expr *num) {
   th_map_put(graph->symbols, name, (void *)(uintptr_t)num);
+}
+
+// A size of an input: its range is checked when the program is called.  Numbers
+// that depend on data get no range from the archive: what it knows of them
+// comes from assertions, which would fold away.
+static const th_expr *numbers_declare(th_pt2_graph *graph, const char *name) {
+  const th_expr *num = th_sym(graph->ir, name, TH_I64);
   const th_json *range = th_json_get(graph->ranges, name);
-  if (num->op != TH_X_SYM || !range) {
-    return;
-  }
-  int64_t min = numbers_bound(range, "min_val", INT64_MIN);
-  int64_t max = numbers_bound(range, "max_val", INT64_MAX);
-  const th_symbol *known = num->symbol;
-  th_sym_range(graph->ir, num, min > known->min ? min : known->min,
-               max < known->max ? max : known->max);
+  th_sym_range(graph->ir, num, numbers_bound(range, "min_val", 0),
+               numbers_bound(range, "max_val", INT64_MAX));
+  th_pt2_bind_symbol(graph, name, num);
+  return num;
 }
 
 // ---- reading srepr ---------------------------------------------------------
@@ -85,8 +88,7 @@ static const th_expr *numbers_symbol(numbers_reader *r) {
   r->at += rest;
   const th_expr *known = th_map_get(r->graph->symbols, name);
   if (!known && r->declare) {
-    known = th_sym(r->graph->ir, name, TH_I64);
-    th_pt2_bind_symbol(r->graph, name, known);
+    known = numbers_declare(r->graph, name);
   }
   return numbers_take(r, ')') ? known : NULL;
 }
