@@ -31,12 +31,18 @@ static void claim_explain(claim_state *s, const th_stmt *stmt,
   }
 }
 
+// A window is nobody's, unless it can be part of a region: its result has the
+// strides of the operand's memory, which are not those of a buffer of its own.
+// Windows are given to fusing executors alone, which make them index maps;
+// elsewhere they cost nothing as they are.
 static const char *claim_by(claim_state *s, const th_stmt *stmt,
                             bool explain) {
+  bool window = th_stmt_is_window(s->p->ir, stmt);
+  bool is_window = th_stmt_is_window(s->p->ir, stmt);
   for (uint32_t i = 0; i < s->p->executors.count; i++) {
     const th_executor *e = s->p->executors.items[i];
     const char *reason = NULL;
-    if (th_executor_claim(e, stmt, &reason) ||
+    if ((!is_window && th_executor_claim(e, stmt, &reason)) ||
         (e->can_fuse && e->can_fuse(stmt, &reason))) {
       return e->name;
     }
@@ -48,15 +54,18 @@ static const char *claim_by(claim_state *s, const th_stmt *stmt,
 }
 
 // A view is a window whenever its rule could give it strides, i.e. always but
-// for a reshape that has to copy.
+// for a reshape that has to copy and an as_strided over what is not row-major.
 bool th_stmt_is_window(th_ir *ir, const th_stmt *stmt) {
   if (!(stmt->op->traits & TH_VIEW)) {
     return false;
   }
+  const th_type *from = &stmt->args[0].value->type;
+  if (stmt->op->op == TH_OP_as_strided) {
+    return th_type_is_contiguous(ir, from);
+  }
   if (stmt->op->op != TH_OP_reshape) {
     return true;
   }
-  const th_type *from = &stmt->args[0].value->type;
   const th_type *to = &stmt->outs[0]->type;
   const th_expr *strides[TH_MAX_RANK];
   return th_view_strides(ir, from, to->rank, to->dims, strides);
