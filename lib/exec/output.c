@@ -97,9 +97,14 @@ static th_status output_tensor(th_frame *call, const th_value *value,
   th_tensor *holder = call->owned[base];
   th_tensor *window = NULL;
   if (holder) {
-    int64_t bytes = (char *)v->data - holder->data;
+    int64_t bytes = (char *)v->data - holder->data, numel = 1;
+    for (int d = 0; d < v->rank; d++) {
+      numel *= v->dims[d];
+    }
+    // A window without elements may begin past the end.
+    int64_t offset = numel ? bytes / (int64_t)th_dtype_size(v->dtype) : 0;
     return th_tensor_view(call->ctx, holder, v->rank, v->dims, v->strides,
-                          bytes / (int64_t)th_dtype_size(v->dtype), out);
+                          offset, out);
   }
   // An input (or a window on one), or memory of the slab: a copy.
   TH_TRY(output_window(call, value, &window));
