@@ -33,11 +33,8 @@ static void claim_explain(claim_state *s, const th_stmt *stmt,
 
 // A window is nobody's, unless it can be part of a region: its result has the
 // strides of the operand's memory, which are not those of a buffer of its own.
-// Windows are given to fusing executors alone, which make them index maps;
-// elsewhere they cost nothing as they are.
 static const char *claim_by(claim_state *s, const th_stmt *stmt,
                             bool explain) {
-  bool window = th_stmt_is_window(s->p->ir, stmt);
   bool is_window = th_stmt_is_window(s->p->ir, stmt);
   for (uint32_t i = 0; i < s->p->executors.count; i++) {
     const th_executor *e = s->p->executors.items[i];
