@@ -3,8 +3,7 @@
 // statements are asked about in turn.  What is left at the end is listed in one
 // error, each operation once, with every executor's reason.
 //
-// Views of row-major or strided memory need no executor (they are windows);
-// sub-traces of `cond` are claimed like the trace itself.
+// Views of row-major or strided memory need no executor (they are windows).
 #include "passes/pass.h"
 
 #include "ir/expand.h"
@@ -115,32 +114,14 @@ static th_status claim_expand(claim_state *s, const th_stmt *stmt) {
   return TH_OK;
 }
 
-static th_status claim_round(th_pipeline *p, const th_trace *in,
-                             th_trace **out, uint32_t *out_expanded);
-
-static th_status claim_trace(th_pipeline *p, const th_trace *in,
-                             th_trace **out);
-
-// Sub-traces among the arguments.
-static th_status claim_sub_traces(claim_state *s, th_stmt *stmt) {
-  for (uint16_t i = 0; i < stmt->arg_count; i++) {
-    if (stmt->args[i].kind == TH_ARG_TRACE) {
-      th_trace *claimed = NULL;
-      TH_TRY(claim_trace(s->p, stmt->args[i].trace, &claimed));
-      stmt->args[i].trace = claimed;
-    }
-  }
-  return TH_OK;
-}
-
 static th_status claim_stmt(claim_state *s, const th_stmt *stmt) {
   if (stmt->executor || stmt->op->traits & TH_STRUCT) {
     th_remap_stmt(&s->m, stmt);
     return s->b.status;
   }
   if (stmt->op->op == TH_OP_cond || stmt->op->op == TH_OP_assert_number) {
-    th_stmt *copy = th_remap_stmt(&s->m, stmt);
-    return copy ? claim_sub_traces(s, copy) : s->b.status;
+    th_remap_stmt(&s->m, stmt); // the program runs these itself
+    return s->b.status;
   }
   const char *executor = claim_by(s, stmt, true);
   if (!executor && stmt->op->expand) {

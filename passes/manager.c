@@ -83,13 +83,38 @@ static th_status manager_check(th_pipeline *p, const th_pass_info *pass,
                                  : TH_OK;
 }
 
+static th_status manager_apply(th_pipeline *p, const th_pass_info *pass,
+                               const th_trace *in, th_trace **out);
+
+// Sub-traces (the branches of `cond`) go through the same pass.
+static th_status manager_apply_inside(th_pipeline *p, const th_pass_info *pass,
+                                      th_trace *trace) {
+  for (uint32_t i = 0; i < trace->stmt_count; i++) {
+    th_stmt *stmt = trace->stmts[i];
+    for (uint16_t a = 0; a < stmt->arg_count; a++) {
+      if (stmt->args[a].kind == TH_ARG_TRACE) {
+        th_trace *inner = NULL;
+        TH_TRY(manager_apply(p, pass, stmt->args[a].trace, &inner));
+        stmt->args[a].trace = inner;
+      }
+    }
+  }
+  return TH_OK;
+}
+
+static th_status manager_apply(th_pipeline *p, const th_pass_info *pass,
+                               const th_trace *in, th_trace **out) {
+  TH_TRY(pass->fn(p, in, out));
+  return manager_apply_inside(p, pass, *out);
+}
+
 static th_status manager_run_one(th_pipeline *p, const th_pass_info *pass,
                                  const th_manager_options *options,
                                  th_history *history) {
   const th_trace *in = history->traces[history->count - 1];
   th_trace *out = NULL;
   int64_t start = manager_now();
-  th_status status = pass->fn(p, in, &out);
+  th_status status = manager_apply(p, pass, in, &out);
   int64_t took = manager_now() - start;
   if (status != TH_OK) {
     if (th_last_status(p->ir->ctx) == TH_OK) {

@@ -4,13 +4,20 @@
 #include "passes/pass.h"
 #include "passes/slab.h"
 
+// From the first byte to the last one that the strides reach.
 static bool plan_bytes(th_ir *ir, const th_type *type, int64_t *out) {
+  const th_expr *last = th_int(ir, 0), *one = th_int(ir, 1);
   const th_expr *numel = th_type_numel(ir, type);
-  if (!numel || !th_is_const(numel)) {
+  for (uint8_t d = 0; d < type->rank; d++) {
+    const th_expr *steps = th_expr_sub(ir, type->dims[d], one);
+    last = th_expr_add(
+        ir, last, th_expr_mul(ir, steps, th_type_stride(ir, type, d)));
+  }
+  if (!last || !numel || !th_is_const(last) || !th_is_const(numel)) {
     return false;
   }
-  return !__builtin_mul_overflow(
-      numel->i, (int64_t)th_dtype_size(type->dtype), out);
+  return !__builtin_mul_overflow(numel->i ? last->i + 1 : 0,
+                                 (int64_t)th_dtype_size(type->dtype), out);
 }
 
 static th_trace *plan_copy(th_pipeline *p, const th_trace *in,
