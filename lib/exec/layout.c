@@ -2,6 +2,7 @@
 #include "exec/program_impl.h"
 
 #include "base/alloc.h"
+#include "lowering/cache.h"
 
 #include <string.h>
 
@@ -295,7 +296,12 @@ static th_status layout_build(void *user) {
   layout_bases(p);
   layout_result(p);
   TH_TRY(th_layout_rules(p));
+  th_kernel_stats before = th_kernel_stats_get(p->ctx);
   TH_TRY(layout_steps(p));
+  th_kernel_stats after = th_kernel_stats_get(p->ctx);
+  p->stats.kernels_compiled = after.compiled - before.compiled;
+  p->stats.kernels_from_disk = after.disk_hits - before.disk_hits;
+  p->stats.kernels_shared = after.memory_hits - before.memory_hits;
   if (p->is_static) {
     th_frame call = {.program = p, .ctx = p->ctx};
     TH_TRY(th_sizes_fixed(&call));

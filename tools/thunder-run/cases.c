@@ -21,6 +21,13 @@ typedef struct cases {
   size_t passed, failed;
 } cases;
 
+// A buffer before the call, so that the next case finds it as it was.
+typedef struct cases_saved {
+  char *what;
+  th_tensor *copy;
+  struct cases_saved *next;
+} cases_saved;
+
 // One case in one program.
 typedef struct cases_run {
   cases *c;
@@ -31,6 +38,7 @@ typedef struct cases_run {
   th_leaf *inputs, *outputs;
   size_t input_count, output_count;
   size_t off; // tensors that differ
+  cases_saved *saved;
 } cases_run;
 
 static void cases_off(cases_run *r, const char *tensor, const char *what) {
@@ -237,15 +245,6 @@ static void cases_check_written(cases_run *r, const char *what,
   }
 }
 
-// Buffers before the call, so that the next case finds them as they were.
-typedef struct cases_saved {
-  char *what;
-  th_tensor *copy;
-  struct cases_saved *next;
-} cases_saved;
-
-static cases_saved *cases_saved_list;
-
 static void cases_save(cases_run *r, const char *what, th_tensor *want) {
   (void)want;
   th_tensor *state = th_callable_state(r->callable, what);
@@ -253,8 +252,8 @@ static void cases_save(cases_run *r, const char *what, th_tensor *want) {
   if (saved) {
     saved->what = strdup(what);
     if (th_tensor_clone(r->c->ctx, state, &saved->copy) == TH_OK) {
-      saved->next = cases_saved_list;
-      cases_saved_list = saved;
+      saved->next = r->saved;
+      r->saved = saved;
     } else {
       free(saved->what);
       free(saved);
@@ -263,13 +262,13 @@ static void cases_save(cases_run *r, const char *what, th_tensor *want) {
 }
 
 static void cases_restore(cases_run *r) {
-  while (cases_saved_list) {
-    cases_saved *saved = cases_saved_list;
+  while (r->saved) {
+    cases_saved *saved = r->saved;
     th_tensor *state = th_callable_state(r->callable, saved->what);
     if (th_tensor_copy(r->c->ctx, state, saved->copy) != TH_OK) {
       cases_off(r, saved->what, "cannot be put back");
     }
-    cases_saved_list = saved->next;
+    r->saved = saved->next;
     th_tensor_release(saved->copy);
     free(saved->what);
     free(saved);
