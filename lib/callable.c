@@ -488,6 +488,72 @@ void th_callable_statistics(const th_callable *callable, th_statistics *out) {
   memcpy(out, &s, out->size < sizeof s ? out->size : sizeof s);
 }
 
+// ---- claims
+
+typedef struct callable_claims {
+  th_callable *callable;
+  th_claim_row *rows;
+  uint32_t count, cap;
+} callable_claims;
+
+static void claims_add(callable_claims *c, const char *executor,
+                       const th_stmt *stmt) {
+  if (stmt->body_count) {
+    for (uint32_t i = 0; i < stmt->body_count; i++) {
+      claims_add(c, executor, stmt->body[i]);
+    }
+    return;
+  }
+  for (uint32_t i = 0; i < c->count; i++) {
+    if (strcmp(c->rows[i].executor, executor) == 0 &&
+        strcmp(c->rows[i].op, stmt->op->name) == 0) {
+      c->rows[i].count++;
+      return;
+    }
+  }
+  TH_PUSH(&c->callable->arena, c->rows, c->count, c->cap) =
+      (th_claim_row){executor, stmt->op->name, 1};
+}
+
+static void claims_of_trace(callable_claims *c, const th_trace *t) {
+  for (uint32_t i = 0; i < t->stmt_count; i++) {
+    const th_stmt *stmt = t->stmts[i];
+    if (stmt->op->op == TH_OP_del) {
+      continue;
+    }
+    for (uint16_t a = 0; a < stmt->arg_count; a++) {
+      if (stmt->args[a].kind == TH_ARG_TRACE) {
+        claims_of_trace(c, stmt->args[a].trace);
+      }
+    }
+    bool run_time = stmt->op->op == TH_OP_cond ||
+                    stmt->op->op == TH_OP_assert_number;
+    claims_add(c, stmt->executor ? stmt->executor
+               : run_time        ? "program"
+                                 : "window",
+               stmt);
+  }
+}
+
+static th_status claims_collect(void *user) {
+  callable_claims *c = user;
+  const th_history *h = &c->callable->newest->compiled.history;
+  claims_of_trace(c, h->traces[h->count - 1]);
+  return TH_OK;
+}
+
+size_t th_callable_claims(th_callable *callable,
+                          const th_claim_row **out_rows) {
+  callable_claims claims = {.callable = callable};
+  *out_rows = NULL;
+  if (!callable->newest ||
+      th_protect(&callable->ctx->unwind, claims_collect, &claims)) {
+    return 0;
+  }
+  *out_rows = claims.rows;
+  return claims.count;
+}
+
 size_t th_callable_profile(th_callable *callable,
                            const th_profile_row **out_rows) {
   *out_rows = NULL;

@@ -4,22 +4,26 @@
 
 #include "base/alloc.h"
 
-// ---- archives
-
-typedef struct load_pt2 {
+// Where a trace comes from: an archive, a text, or a text with the weights of
+// an archive.
+typedef struct load_source {
   th_pt2 *archive;
   const char *program;
+  const char *name, *text; // NULL: the archive's own graph
+  size_t size;
   th_ir *ir;
   th_trace *trace;
-} load_pt2;
+} load_source;
 
 static th_status load_trace(void *user) {
-  load_pt2 *l = user;
-  return th_pt2_trace(l->archive, l->program, l->ir, &l->trace);
+  load_source *l = user;
+  return l->text
+             ? th_trace_parse(l->ir, l->name, l->text, l->size, &l->trace)
+             : th_pt2_trace(l->archive, l->program, l->ir, &l->trace);
 }
 
 // One tensor for each parameter, buffer and constant.
-static th_status load_weights(const load_pt2 *l, th_tensor **bound) {
+static th_status load_weights(const load_source *l, th_tensor **bound) {
   for (uint32_t i = 0; i < l->trace->input_count; i++) {
     const th_value *in = l->trace->inputs[i];
     if (in->input->kind != TH_INPUT_USER &&
@@ -30,8 +34,8 @@ static th_status load_weights(const load_pt2 *l, th_tensor **bound) {
   return TH_OK;
 }
 
-static th_status load_bound(th_callable *c, const load_pt2 *l) {
-  bool wanted = !c->options.compile_only;
+static th_status load_bound(th_callable *c, const load_source *l) {
+  bool wanted = l->archive && !c->options.compile_only;
   uint32_t n = l->trace->input_count;
   th_entry *entry = NULL;
   th_tensor **bound = th_calloc(n + 1, sizeof *bound);
@@ -51,21 +55,19 @@ static th_status load_bound(th_callable *c, const load_pt2 *l) {
   return status;
 }
 
-th_status th_jit_pt2(th_context *ctx, th_pt2 *archive, const char *program,
-                     const th_jit_options *options,
-                     th_callable **out_callable) {
+static th_status load_callable(th_context *ctx, load_source *l,
+                               const th_jit_options *options,
+                               th_callable **out_callable) {
   th_callable *c = NULL;
-  load_pt2 l = {archive, program ? program : th_pt2_default_program(archive),
-                NULL, NULL};
   *out_callable = NULL;
   TH_TRY(th_callable_new(ctx, options, &c));
-  l.ir = th_ir_new(ctx);
+  l->ir = th_ir_new(ctx);
   th_status status =
-      l.ir ? th_protect(&ctx->unwind, load_trace, &l) : TH_NO_MEMORY;
+      l->ir ? th_protect(&ctx->unwind, load_trace, l) : TH_NO_MEMORY;
   if (status != TH_OK) {
-    th_ir_release(l.ir);
+    th_ir_release(l->ir);
   } else {
-    status = load_bound(c, &l);
+    status = load_bound(c, l);
   }
   if (status != TH_OK) {
     th_callable_free(c);
@@ -77,39 +79,31 @@ th_status th_jit_pt2(th_context *ctx, th_pt2 *archive, const char *program,
   return TH_OK;
 }
 
-// ---- text
-
-typedef struct load_text {
-  th_ir *ir;
-  const char *name, *text;
-  size_t size;
-  th_trace *trace;
-} load_text;
-
-static th_status load_parse(void *user) {
-  load_text *l = user;
-  return th_trace_parse(l->ir, l->name, l->text, l->size, &l->trace);
+th_status th_jit_pt2(th_context *ctx, th_pt2 *archive, const char *program,
+                     const th_jit_options *options,
+                     th_callable **out_callable) {
+  load_source l = {.archive = archive, .program = program};
+  if (!program) {
+    l.program = th_pt2_default_program(archive);
+  }
+  return load_callable(ctx, &l, options, out_callable);
 }
 
 th_status th_jit_text(th_context *ctx, const char *name, const char *text,
                       size_t size, const th_jit_options *options,
                       th_callable **out_callable) {
-  th_callable *c = NULL;
-  th_entry *entry = NULL;
-  *out_callable = NULL;
-  TH_TRY(th_callable_new(ctx, options, &c));
-  load_text l = {th_ir_new(ctx), name, text, size, NULL};
-  th_status status =
-      l.ir ? th_protect(&ctx->unwind, load_parse, &l) : TH_NO_MEMORY;
-  if (status != TH_OK) {
-    th_ir_release(l.ir);
-  } else {
-    status = th_callable_add(c, l.trace, NULL, &entry);
+  load_source l = {.name = name, .text = text, .size = size};
+  return load_callable(ctx, &l, options, out_callable);
+}
+
+th_status th_jit_pt2_text(th_context *ctx, th_pt2 *archive,
+                          const char *program, const char *name,
+                          const char *text, size_t size,
+                          const th_jit_options *options,
+                          th_callable **out_callable) {
+  load_source l = {archive, program, name, text, size, NULL, NULL};
+  if (!program) {
+    l.program = th_pt2_default_program(archive);
   }
-  if (status != TH_OK) {
-    th_callable_free(c);
-    return status;
-  }
-  *out_callable = c;
-  return TH_OK;
+  return load_callable(ctx, &l, options, out_callable);
 }

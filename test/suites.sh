@@ -298,6 +298,22 @@ suite_roundtrip() {
     check "roundtrip $(basename "$stem")" sh -c '"$@" > /dev/null' - \
       build/bin/thunder-opt "$stem.pt2" --passes=default --verify-each \
       --roundtrip-each
+    roundtrip_final "$stem" ref
+    roundtrip_final "$stem" host
+  done
+}
+
+# The final trace of each program, printed and read back, passes the cases.
+roundtrip_final() {
+  local stem=$1 executor=$2 program
+  for program in train_ir core dyn; do
+    python3 -m zipfile -l "$stem.pt2" | grep -q "models/$program.json" || continue
+    check "final trace $(basename "$stem") $program $executor" sh -c '
+      build/bin/thunder-opt "$1.pt2" --model="$2" --passes=default \
+        --executors="$3" > build/log/final.trace &&
+      build/bin/thunder-run "$1.pt2" --model "$2" --cases "$1.safetensors" \
+        --executors "$3" --trace build/log/final.trace' - \
+      "$stem" "$program" "$executor"
   done
 }
 

@@ -77,6 +77,15 @@ TH_API th_status th_jit_text(th_context *ctx, const char *name,
                              const th_jit_options *options,
                              th_callable **out_callable);
 
+// A trace that was printed, perhaps edited, and is read back, with the weights
+// of the program that it came from: parameters, buffers and constants are bound
+// by their qualified names.  options->passes "" runs it as it is.
+TH_API th_status th_jit_pt2_text(th_context *ctx, th_pt2 *archive,
+                                 const char *program, const char *name,
+                                 const char *text, size_t size,
+                                 const th_jit_options *options,
+                                 th_callable **out_callable);
+
 // NULL is legal.  No call may be under way.
 TH_API void th_callable_free(th_callable *callable);
 
@@ -165,6 +174,17 @@ typedef struct th_statistics {
 } th_statistics;
 TH_API void th_callable_statistics(const th_callable *callable,
                                    th_statistics *out);
+
+// Who runs what: a row for each executor and operation of the final trace, the
+// statements inside regions included; "window" runs nothing.  Valid until the
+// next call of this function.
+typedef struct th_claim_row {
+  const char *executor;
+  const char *op;
+  uint64_t count;
+} th_claim_row;
+TH_API size_t th_callable_claims(th_callable *callable,
+                                 const th_claim_row **out_rows);
 
 // One row for each step that ran, when `profile` was set.
 typedef struct th_profile_row {

@@ -296,6 +296,10 @@ static th_status layout_build(void *user) {
   layout_bases(p);
   layout_result(p);
   TH_TRY(th_layout_rules(p));
+  if (p->options.no_cache) {
+    th_kernel_cache_options cache = {.no_disk = true};
+    TH_TRY(th_kernel_cache_configure(p->ctx, &cache));
+  }
   th_kernel_stats before = th_kernel_stats_get(p->ctx);
   TH_TRY(layout_steps(p));
   th_kernel_stats after = th_kernel_stats_get(p->ctx);

@@ -364,12 +364,15 @@ static void cases_program(cases *c, const char *program) {
   if (!n) {
     return;
   }
-  if (th_jit_pt2(c->ctx, c->archive, program, &c->options->jit, &callable) !=
+  if (run_compile(c->ctx, c->options, c->archive, program, &callable) !=
       TH_OK) {
     printf("%s: compile: failed\n", program);
     run_report(c->ctx);
     c->failed += n;
     return;
+  }
+  if (c->options->claims) {
+    run_print_claims(callable);
   }
   json_object_foreach(c->all, name, entry) {
     if (cases_lists(name, entry, program)) {

@@ -20,6 +20,9 @@ static const char usage[] =
     "  --random SEED            random inputs\n"
     "  --outputs F.safetensors  write the outputs (out.0, ...)\n"
     "  --cases F.safetensors    run recorded cases and compare\n"
+    "  --trace F.trace          run this trace, as printed, with the weights\n"
+    "                           of the archive\n"
+    "  --claims                 print who runs what\n"
     "  --weights F.safetensors  replace weights by qualified name\n"
     "  --random-weights SEED    fill weights that the archive leaves out\n"
     "  --executors LIST         who may run what (default: host,ref)\n"
@@ -43,6 +46,8 @@ enum run_flag {
   FLAG_RANDOM,
   FLAG_OUTPUTS,
   FLAG_CASES,
+  FLAG_TRACE,
+  FLAG_CLAIMS,
   FLAG_WEIGHTS,
   FLAG_RANDOM_WEIGHTS,
   FLAG_EXECUTORS,
@@ -68,6 +73,8 @@ static const struct option flags[] = {
     {"random", required_argument, NULL, FLAG_RANDOM},
     {"outputs", required_argument, NULL, FLAG_OUTPUTS},
     {"cases", required_argument, NULL, FLAG_CASES},
+    {"trace", required_argument, NULL, FLAG_TRACE},
+    {"claims", no_argument, NULL, FLAG_CLAIMS},
     {"weights", required_argument, NULL, FLAG_WEIGHTS},
     {"random-weights", required_argument, NULL, FLAG_RANDOM_WEIGHTS},
     {"executors", required_argument, NULL, FLAG_EXECUTORS},
@@ -118,6 +125,8 @@ static void run_flag(run_options *o, int flag, const char *value) {
     break;
   case FLAG_OUTPUTS: o->outputs = value; break;
   case FLAG_CASES: o->cases = value; break;
+  case FLAG_TRACE: o->trace = value; break;
+  case FLAG_CLAIMS: o->claims = true; break;
   case FLAG_WEIGHTS: o->weights = value; break;
   case FLAG_RANDOM_WEIGHTS:
     o->random_weights = true;
@@ -274,6 +283,49 @@ static th_status run_write_outputs(th_context *ctx, const char *path,
   return status;
 }
 
+static char *run_read_file(const char *path, size_t *out_size) {
+  FILE *f = fopen(path, "rb");
+  char *text = NULL;
+  struct stat info;
+  if (f && fstat(fileno(f), &info) == 0) {
+    text = malloc((size_t)info.st_size + 1);
+    *out_size = text ? fread(text, 1, (size_t)info.st_size, f) : 0;
+  }
+  if (f) {
+    fclose(f);
+  }
+  return text;
+}
+
+// The program as the options say: of the archive, or a trace with its weights.
+th_status run_compile(th_context *ctx, const run_options *o, th_pt2 *archive,
+                      const char *program, th_callable **out) {
+  size_t size = 0;
+  if (!o->trace) {
+    return th_jit_pt2(ctx, archive, program, &o->jit, out);
+  }
+  char *text = run_read_file(o->trace, &size);
+  if (!text) {
+    fprintf(stderr, "thunder-run: %s: cannot be read\n", o->trace);
+    return TH_IO;
+  }
+  th_jit_options jit = o->jit;
+  jit.passes = jit.passes ? jit.passes : "";
+  th_status status = th_jit_pt2_text(ctx, archive, program, o->trace, text,
+                                     size, &jit, out);
+  free(text);
+  return status;
+}
+
+void run_print_claims(th_callable *c) {
+  const th_claim_row *rows = NULL;
+  size_t n = th_callable_claims(c, &rows);
+  for (size_t i = 0; i < n; i++) {
+    printf("claims: %-8s %-28s %" PRIu64 "\n", rows[i].executor, rows[i].op,
+           rows[i].count);
+  }
+}
+
 // ---- one run
 
 static th_status run_call(th_context *ctx, const run_options *o,
@@ -322,6 +374,9 @@ static th_status run_callable(th_context *ctx, const run_options *o,
   if (o->print_traces) {
     run_print_trace(c);
   }
+  if (o->claims) {
+    run_print_claims(c);
+  }
   if (o->jit.compile_only) {
     run_print_compilation(c);
     return TH_OK;
@@ -342,20 +397,6 @@ static th_status run_callable(th_context *ctx, const run_options *o,
   }
   run_free_leaves(inputs, th_callable_input_count(c));
   return status;
-}
-
-static char *run_read_file(const char *path, size_t *out_size) {
-  FILE *f = fopen(path, "rb");
-  char *text = NULL;
-  struct stat info;
-  if (f && fstat(fileno(f), &info) == 0) {
-    text = malloc((size_t)info.st_size + 1);
-    *out_size = text ? fread(text, 1, (size_t)info.st_size, f) : 0;
-  }
-  if (f) {
-    fclose(f);
-  }
-  return text;
 }
 
 static th_status run_text(th_context *ctx, const run_options *o) {
@@ -384,7 +425,7 @@ static th_status run_program(th_context *ctx, const run_options *o,
     fprintf(stderr, "thunder-run: running program '%s' (of %zu)\n", program,
             th_pt2_program_count(archive));
   }
-  th_status status = th_jit_pt2(ctx, archive, program, &o->jit, &c);
+  th_status status = run_compile(ctx, o, archive, program, &c);
   if (status == TH_OK) {
     status = run_callable(ctx, o, archive, program, c);
   }

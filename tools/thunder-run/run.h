@@ -11,6 +11,8 @@ typedef struct run_options {
   const char *inputs;
   const char *outputs;
   const char *cases;
+  const char *trace; // runs instead of the archive's graph
+  bool claims;
   const char *weights; // safetensors that replace weights by FQN
   bool sample_inputs;
   bool random_inputs;
@@ -35,6 +37,11 @@ th_status run_make_inputs(th_context *ctx, const run_options *options,
 void run_free_leaves(th_leaf *leaves, size_t count);
 // A number that was constant in the trace, as the call wants it.
 th_leaf run_constant_leaf(const th_callable *callable, size_t index);
+
+th_status run_compile(th_context *ctx, const run_options *options,
+                      th_pt2 *archive, const char *program,
+                      th_callable **out_callable);
+void run_print_claims(th_callable *callable);
 
 // --cases: the exit status.
 int run_cases(th_context *ctx, const run_options *options, th_pt2 *archive);
