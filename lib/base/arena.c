@@ -120,8 +120,10 @@ static void *arena_try_alloc(th_arena *arena, size_t size) {
   if (size > PTRDIFF_MAX / 2) {
     return NULL;
   }
-  size_t need =
-      (size + ARENA_GAP + ARENA_ALIGN - 1) & ~(size_t)(ARENA_ALIGN - 1);
+  // No bytes take one as well: an arena without a chunk has nothing to point
+  // at.
+  size_t need = ((size ? size : 1) + ARENA_GAP + ARENA_ALIGN - 1) &
+                ~(size_t)(ARENA_ALIGN - 1);
   char *start;
   if (need <= (size_t)(arena->end - arena->next)) {
     start = arena->next;
