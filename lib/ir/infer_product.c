@@ -431,7 +431,7 @@ static th_status pool_size(th_infer *in, const pool_args *p, uint32_t i,
     return th_infer_error(in, TH_INVALID,
                           "a padding of %lld is more than half the window of "
                           "%lld",
-                          (long long)padding, (long long)(reach + 1));
+                          (long long)padding, (long long)reach + 1);
   }
   const th_expr *count =
       window_count(ir, length, padding, reach, stride, p->up);

@@ -44,8 +44,8 @@ static void text_inputs(th_buffer *out, const char *inputs, bool names) {
 
 // Every s0 .. s9 that the inputs mention.
 static void text_symbols(th_buffer *out, const char *inputs) {
-  for (char digit = '0'; digit <= '9'; digit++) {
-    const char name[] = {'s', digit, 0};
+  for (const char *digit = "0123456789"; *digit; digit++) {
+    const char name[] = {'s', *digit, 0};
     if (strstr(inputs, name)) {
       th_buffer_printf(out, "  # %s: \"int\" in [1, 64]\n", name);
     }
