@@ -58,6 +58,14 @@ void th_ref_move(const th_view *to, int64_t to_offset, const th_view *from,
 // Copies between equal shapes, same dtype.
 void th_ref_copy(const th_view *to, const th_view *from);
 
+// Sizes that the trace could not compare are compared here, before memory is
+// read by them.  fits: `view` broadcasts to dims.  inside: same rank, and no
+// dimension but `except` is larger.
+th_status th_ref_fits(th_run *run, const th_view *view, int rank,
+                      const int64_t *dims);
+th_status th_ref_inside(th_run *run, const th_view *view, int rank,
+                        const int64_t *dims, int except);
+
 // Fills with a number argument.
 void th_ref_fill(const th_run *run, uint32_t arg, const th_view *out);
 

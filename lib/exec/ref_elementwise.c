@@ -102,6 +102,7 @@ static th_status ref_operand_of(th_run *run, uint32_t arg, const th_view *out,
     scalar.data = is_float ? (void *)&number : (void *)&integer;
     view = &scalar;
   }
+  TH_TRY(th_ref_fits(run, view, out->rank, out->dims));
   void *data =
       th_ref_pack_to(run, view, out->rank, out->dims, via, th_ref_wide(via));
   if (!data) {
@@ -224,6 +225,20 @@ static double ref_binary_float(th_op op, double x, double y) {
   default:
     return NAN;
   }
+}
+
+// x ** number, for the numbers that PyTorch writes as products and roots.
+static bool ref_pow_number(double x, double p, double *out) {
+  if (p == 0.5 || p == -0.5) {
+    *out = p > 0 ? sqrt(x) : 1 / sqrt(x);
+  } else if (p == 3) {
+    *out = x * x * x;
+  } else if (p == 2 || p == -2) {
+    *out = p > 0 ? x * x : 1 / (x * x);
+  } else {
+    return false;
+  }
+  return true;
 }
 
 static int64_t ref_pow_int(int64_t base, int64_t exponent) {
@@ -358,8 +373,11 @@ TH_REF(binary) {
   if (!r) {
     return TH_NO_MEMORY;
   }
+  bool is_power = op == TH_OP_pow && !th_run_tensor(run, 1);
   for (int64_t i = 0; i < n; i++) {
-    r[i] = ref_binary_float(op, x.f[i], y.f[i]);
+    if (!is_power || !ref_pow_number(x.f[i], y.f[i], &r[i])) {
+      r[i] = ref_binary_float(op, x.f[i], y.f[i]);
+    }
   }
   th_ref_unpack(out, TH_F64, r, out->dtype == TH_BOOL ? TH_BOOL : via);
   return TH_OK;

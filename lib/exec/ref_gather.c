@@ -33,6 +33,7 @@ TH_REF(gather) {
   if (!places) {
     return TH_NO_MEMORY;
   }
+  TH_TRY(th_ref_inside(run, index, x->rank, x->dims, dim));
   for (int64_t i = 0; i < th_ref_numel(index); i++) {
     int64_t at = 0;
     TH_TRY(th_ref_index(run, places[i], x->rank ? x->dims[dim] : 1, &at));
@@ -117,6 +118,7 @@ th_status th_ref_indexed(th_run *run, const th_view *x, uint32_t list_arg,
   for (uint32_t i = 0; i < count; i++) {
     const th_view *index = th_run_list_tensor(run, list_arg, i);
     if (index) {
+      TH_TRY(th_ref_fits(run, index, out->joined_rank, out->joined));
       out->index[i] = th_ref_pack_to(run, index, out->joined_rank, out->joined,
                                      TH_I64, TH_I64);
       if (!out->index[i]) {
@@ -154,6 +156,7 @@ TH_REF(index) {
   th_ref_indices indices;
   int64_t position[TH_MAX_RANK] = {0}, from = 0;
   TH_TRY(th_ref_indexed(run, x, 1, &indices));
+  TH_TRY(th_ref_inside(run, out, indices.rank, indices.dims, -1));
   for (int64_t i = th_ref_numel(out); i-- > 0;) {
     TH_TRY(th_ref_indexed_offset(run, &indices, position, &from));
     th_ref_move(out, th_ref_offset(out, position), x, from);

@@ -74,6 +74,12 @@ static th_status product_pack(th_run *run, const th_view *view, bool is_left,
   return out->data ? TH_OK : TH_NO_MEMORY;
 }
 
+static th_status product_batch_fits(th_run *run, const product_stack *s,
+                                    int rank, const int64_t *batch) {
+  th_view stack = {.rank = s->rank, .dims = s->dims};
+  return th_ref_fits(run, &stack, rank, batch);
+}
+
 static const void *product_at(const product_stack *s, int rank,
                               const int64_t *position) {
   int64_t offset = 0;
@@ -99,6 +105,8 @@ TH_REF(matmul) {
     batch[i] = out->dims[i];
     count *= batch[i];
   }
+  TH_TRY(product_batch_fits(run, &a, rank, batch));
+  TH_TRY(product_batch_fits(run, &b, rank, batch));
   char *c = product_zeros(run, th_ref_numel(out));
   if (!c) {
     return TH_NO_MEMORY;
@@ -126,6 +134,9 @@ TH_REF(grouped_mm) {
     return TH_NO_MEMORY;
   }
   int64_t k = w->dims[1], n = w->dims[2], start = 0;
+  if (x->dims[1] != k || th_run_tensor(run, 2)->dims[0] != w->dims[0]) {
+    return th_run_error(run, TH_SHAPE, "sizes of operands and groups differ");
+  }
   for (int64_t e = 0; e < w->dims[0]; e++) {
     if (offsets[e] < start || offsets[e] > x->dims[0]) {
       return th_run_error(run, TH_INVALID,
@@ -183,6 +194,20 @@ static void conv_read(const th_run *run, conv_grid *g, conv_shape *s) {
     g->far_size *= g->far_dims[i];
     g->kernel_size *= g->kernel[i];
   }
+}
+
+// The sizes of the weight that are not those of the result.
+static th_status conv_channels_fit(th_run *run, const conv_shape *s) {
+  const th_view *w = th_run_tensor(run, 1);
+  int64_t wanted = s->is_transposed ? w->dims[0] : w->dims[1] * s->groups;
+  if (wanted != s->in_channels || s->in_channels % s->groups ||
+      s->out_channels % s->groups) {
+    return th_run_error(run, TH_SHAPE,
+                        "%lld channels; the weight needs %lld in %lld groups",
+                        (long long)s->in_channels, (long long)wanted,
+                        (long long)s->groups);
+  }
+  return TH_OK;
 }
 
 // Calls for the last dimension of the grids: near[i] belongs to
@@ -275,9 +300,13 @@ TH_REF(convolution) {
   conv_grid grid;
   conv_shape shape;
   conv_read(run, &grid, &shape);
+  TH_TRY(conv_channels_fit(run, &shape));
+  if (bias) {
+    TH_TRY(th_ref_fits(run, bias_view, 1, &shape.out_channels));
+  }
   int64_t plane = th_ref_extent(out, 2, out->rank);
   for (int64_t i = 0; bias && i < th_ref_numel(out); i++) {
-    sums[i] = bias[i / plane % shape.out_channels];
+    sums[i] = bias[i / plane % bias_view->dims[0]];
   }
   conv_all(&grid, &shape, x, w, sums);
   th_ref_unpack(out, TH_F64, sums, out->dtype);

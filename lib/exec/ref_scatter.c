@@ -77,6 +77,8 @@ TH_REF(scatter) {
   TH_TRY(th_run_tensor(run, 3)
              ? scatter_source(run, 3, &src)
              : scatter_number(run, 3, out->dtype, index, &src));
+  TH_TRY(th_ref_inside(run, index, out->rank, out->dims, dim));
+  TH_TRY(th_ref_inside(run, index, src.view.rank, src.dims, -1));
   scatter_start(run);
   for (int64_t i = 0; i < th_ref_numel(index); i++) {
     int64_t at = 0, to = 0;
@@ -100,6 +102,7 @@ TH_REF(index_put) {
   TH_TRY(th_ref_indexed(run, out, 1, &indices));
   TH_TRY(scatter_source(run, 2, &src));
   int lead = indices.rank - values->rank; // values are broadcast
+  TH_TRY(th_ref_fits(run, values, indices.rank, indices.dims));
   for (int d = 0; d < indices.rank; d++) {
     count *= indices.dims[d];
   }
@@ -128,6 +131,12 @@ TH_REF(index_copy) {
     return TH_NO_MEMORY;
   }
   TH_TRY(scatter_source(run, 3, &src));
+  TH_TRY(th_ref_inside(run, &src.view, out->rank, out->dims, dim));
+  if (src.view.rank && src.dims[dim] > th_ref_numel(index)) {
+    return th_run_error(run, TH_SHAPE, "%lld indices for %lld slices",
+                        (long long)th_ref_numel(index),
+                        (long long)src.dims[dim]);
+  }
   scatter_start(run);
   for (int64_t i = 0; i < th_ref_numel(&src.view); i++) {
     int64_t size = out->rank ? out->dims[dim] : 1, at = 0, to = 0;
@@ -159,6 +168,12 @@ static int64_t window_clamped(const th_run *run, uint32_t arg, int64_t size,
   return at < 0 ? 0 : at > size ? size : at;
 }
 
+static int64_t window_steps(const th_run *run, int64_t size) {
+  int64_t start = window_clamped(run, 3, size, 0), step = th_run_int(run, 5);
+  int64_t end = window_clamped(run, 4, size, size);
+  return end > start ? (end - start + step - 1) / step : 0;
+}
+
 static void window_diagonal(const th_run *run, th_ref_box *box) {
   int rank = box->view.rank, last = rank - 1;
   int64_t offset = th_run_int(run, 2);
@@ -181,13 +196,14 @@ static th_status window_narrow(th_run *run, const th_view *src,
                                th_ref_box *box) {
   int64_t at = 0;
   int dim = th_ref_dim(run, 2, box->view.rank);
+  int64_t size = box->view.rank ? box->dims[dim] : 1;
   switch (run->stmt->op->op) {
   case TH_OP_slice_scatter:
-    at = window_clamped(run, 3, box->dims[dim], 0);
-    th_ref_box_slice(box, dim, at, src->dims[dim], th_run_int(run, 5));
+    th_ref_box_slice(box, dim, window_clamped(run, 3, size, 0),
+                     window_steps(run, size), th_run_int(run, 5));
     return TH_OK;
   case TH_OP_select_scatter:
-    TH_TRY(th_ref_index(run, th_run_int(run, 3), box->dims[dim], &at));
+    TH_TRY(th_ref_index(run, th_run_int(run, 3), size, &at));
     th_ref_box_slice(box, dim, at, 1, 1);
     th_ref_box_drop(box, dim);
     return TH_OK;
@@ -221,6 +237,7 @@ TH_REF(window_scatter) {
   TH_TRY(th_ref_flatten(run, x, &whole));
   th_ref_box_like(&narrow, &whole.view);
   TH_TRY(window_narrow(run, &src.view, &narrow));
+  TH_TRY(th_ref_fits(run, &src.view, narrow.view.rank, narrow.dims));
   th_ref_copy(&narrow.view, &src.view);
   th_ref_copy(out, &whole.view);
   return TH_OK;

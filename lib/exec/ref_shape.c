@@ -5,6 +5,11 @@
 TH_REF(copy) {
   const th_view *x = th_run_tensor(run, 0), *out = th_run_out(run, 0);
   th_ref_box flat, shaped;
+  if (th_ref_numel(x) != th_ref_numel(out)) {
+    return th_run_error(run, TH_SHAPE, "%lld elements, %lld are needed",
+                        (long long)th_ref_numel(x),
+                        (long long)th_ref_numel(out));
+  }
   TH_TRY(th_ref_flatten(run, x, &flat));
   th_ref_box_dense(&shaped, out->dtype, flat.view.data, out->rank, out->dims);
   th_ref_copy(out, &shaped.view);
@@ -48,8 +53,11 @@ TH_REF(cat) {
       continue;
     }
     th_ref_box_like(&part, out);
-    th_ref_box_slice(&part, dim, start, x->dims[dim], 1);
-    start += x->dims[dim];
+    int64_t left = out->dims[dim] - start;
+    int64_t size = x->dims[dim] < left ? x->dims[dim] : left;
+    th_ref_box_slice(&part, dim, start, size, 1);
+    TH_TRY(th_ref_fits(run, x, out->rank, part.dims));
+    start += size;
     void *data = th_ref_pack(run, x);
     if (!data) {
       return TH_NO_MEMORY;

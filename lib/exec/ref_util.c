@@ -61,6 +61,36 @@ th_status th_ref_index(th_run *run, int64_t index, int64_t size,
   return TH_OK;
 }
 
+static th_status ref_sizes_differ(th_run *run, int64_t a, int64_t b, int dim) {
+  return th_run_error(run, TH_SHAPE,
+                      "sizes differ: %lld and %lld in dimension %d",
+                      (long long)a, (long long)b, dim);
+}
+
+th_status th_ref_fits(th_run *run, const th_view *view, int rank,
+                      const int64_t *dims) {
+  for (int i = 0; i < view->rank; i++) {
+    int d = rank - view->rank + i;
+    if (view->dims[i] != 1 && view->dims[i] != dims[d]) {
+      return ref_sizes_differ(run, view->dims[i], dims[d], d);
+    }
+  }
+  return TH_OK;
+}
+
+th_status th_ref_inside(th_run *run, const th_view *view, int rank,
+                        const int64_t *dims, int except) {
+  if (th_ref_numel(view) == 0) { // of any shape: reads and writes nothing
+    return TH_OK;
+  }
+  for (int i = 0; i < view->rank && i < rank; i++) {
+    if (i != except && view->dims[i] > dims[i]) {
+      return ref_sizes_differ(run, view->dims[i], dims[i], i);
+    }
+  }
+  return TH_OK;
+}
+
 // Calls for each row (last dimension) of `dims` with the offsets in `view`,
 // whose strides are broadcast against dims.
 typedef struct ref_rows {
