@@ -202,10 +202,9 @@ static th_status conv_channels_fit(th_run *run, const conv_shape *s) {
   int64_t wanted = s->is_transposed ? w->dims[0] : w->dims[1] * s->groups;
   if (wanted != s->in_channels || s->in_channels % s->groups ||
       s->out_channels % s->groups) {
-    return th_run_error(run, TH_SHAPE,
-                        "%lld channels; the weight needs %lld in %lld groups",
-                        (long long)s->in_channels, (long long)wanted,
-                        (long long)s->groups);
+    return th_run_error(
+        run, TH_SHAPE, "%lld channels; the weight needs %lld in %lld groups",
+        (long long)s->in_channels, (long long)wanted, (long long)s->groups);
   }
   return TH_OK;
 }
