@@ -79,7 +79,7 @@ static const unary_case unary_cases[TH_MATH_UNARY_COUNT] = {
     LIBM(erf, 1.5, 1.5, -6, 6),
     LIBM(erfc, 1, 2, -6, 28),
     OWN(sigmoid, 2, 2, -40, 40),
-    [TH_MATH_tanh_rational] = {"tanh_rational", tanhl, tanh, 5.1, 2, -9, 9},
+    [TH_MATH_tanh_rational] = {"tanh_rational", tanhl, tanh, 5, 2, -9, 9},
     LIBM(sqrt, 0.5, 0.5001, 0, 4),
     OWN(rsqrt, 1.5, 1.5, 0, 4),
     OWN(reciprocal, 0.5, 0.5001, -4, 4),
