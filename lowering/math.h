@@ -2,15 +2,15 @@
 // from one source, on scalars and vectors alike, with no library behind them.
 //
 // Types are f32 and f64; half types are computed in f32 (convert.h).  The
-// error is at most 2 ulp for every function of both types, tanh_rational 5 and
-// lgamma and digamma 4 away from their zeros; test/unit/llvm/math_test.c
-// measures it.  Zeros keep their sign, infinities and NaN give what IEEE 754
-// and C annex F say, subnormal arguments and results are not flushed.
+// error is at most 2 ulp for every function of both types, 5 for
+// tanh_rational of f32; test/unit/llvm/math_test.c measures it.  Zeros keep
+// their sign, infinities and NaN give what IEEE 754 and C annex F say,
+// subnormal arguments and results are not flushed.
 //
 // The code is free of branches, except for sin, cos and tan of large
-// arguments, lgamma and digamma of few, and the loops of fmod and remainder,
-// which turn more than once only for quotients beyond 2^22 (f32) or 2^51
-// (f64).  All flags of th_emit.float_flags are off inside.
+// arguments and the loops of fmod and remainder, which turn more than once
+// only for quotients beyond 2^23 (f32) or 2^52 (f64).  All flags of
+// th_emit.float_flags are off inside.
 #ifndef TH_LOWERING_MATH_H
 #define TH_LOWERING_MATH_H
 

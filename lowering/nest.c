@@ -1,7 +1,7 @@
 // Pulling values, and the nodes that come of it.
 #include "lowering/nest.h"
 
-#include "ir/infer.h"
+#include "lowering/canonical.h"
 
 #include <stdarg.h>
 #include <string.h>
@@ -31,21 +31,29 @@ th_node *th_nest_fail(th_nest *n, const th_stmt *stmt, const char *fmt, ...) {
 // ---- numbers
 
 // Only the sign of a size is used, so that kernels do not differ by ranges.
-static const th_expr *nest_import_symbol(th_nest *n, const th_expr *e) {
+static void nest_import_symbols(th_nest *n) {
+  th_buffer text; // made for its order of symbols
+  th_buffer_init(&text, n->arena);
+  th_canonical_kernel(n->arena, n->kernel, NULL, &text, &n->symbols,
+                      &n->symbol_count);
+  n->symbols_here =
+      TH_NEW_ARRAY(n->arena, const th_expr *, n->symbol_count + 1);
+  for (uint32_t i = 0; i < n->symbol_count; i++) {
+    int sign = th_canonical_sign(n->symbols[i]->symbol);
+    const th_expr *here = th_sym_fresh(n->ir, "z", n->symbols[i]->dtype);
+    th_sym_range(n->ir, here, sign < 0 ? INT64_MIN : sign, INT64_MAX);
+    n->symbols_here[i] = here;
+  }
+}
+
+static const th_expr *nest_import_symbol(const th_nest *n, const th_expr *e) {
   for (uint32_t i = 0; i < n->symbol_count; i++) {
     if (n->symbols[i] == e) {
       return n->symbols_here[i];
     }
   }
-  const th_expr *here = th_sym_fresh(n->ir, "z", e->dtype);
-  int64_t min = e->symbol->min;
-  th_sym_range(n->ir, here, min >= 1 ? 1 : min == 0 ? 0 : INT64_MIN,
-               INT64_MAX);
-  uint32_t cap = n->symbol_cap;
-  TH_PUSH(n->arena, n->symbols_here, n->symbol_count, cap) = here;
-  n->symbol_count--;
-  TH_PUSH(n->arena, n->symbols, n->symbol_count, n->symbol_cap) = e;
-  return here;
+  TH_ASSERT(!"a symbol that the kernel's text does not have");
+  return NULL;
 }
 
 const th_expr *th_nest_import(th_nest *n, const th_expr *e) {
@@ -638,6 +646,7 @@ th_status th_nest_build(th_context *ctx, th_arena *arena,
   }
   th_arena_defer(arena, nest_release_ir, n->ir);
   th_map_init(&n->defs, arena);
+  nest_import_symbols(n);
   nest_add_values(n);
   do {
     nest_reset(n);

@@ -98,7 +98,7 @@ typedef struct th_nest {
   uint32_t buffer_count, input_count;
   const th_expr **symbols; // of the trace, in the order of the arguments
   const th_expr **symbols_here;
-  uint32_t symbol_count, symbol_cap;
+  uint32_t symbol_count;
 
   th_map defs; // value -> def_entry
   th_map memo; // value and index -> node

@@ -1,0 +1,284 @@
+// From a kernel statement to code: key, cache, nest, plan, module, object.
+#include "lowering/lower.h"
+
+#include "base/alloc.h"
+#include "base/sha256.h"
+#include "lowering/cache.h"
+#include "lowering/canonical.h"
+#include "lowering/gen.h"
+#include "lowering/rules.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct lower_impl {
+  th_kernel kernel; // first: a th_kernel is its lower_impl
+  th_code *code;
+  th_arena arena;
+} lower_impl;
+
+// ---- what a region can hold
+
+static bool lower_is_dtype(th_dtype dtype) { return dtype <= TH_F64; }
+
+static bool lower_types_fit(const th_stmt *stmt, const char **reason) {
+  for (uint16_t i = 0; i < stmt->out_count; i++) {
+    const th_value *out = stmt->outs[i];
+    if (out && (out->type.kind != TH_KIND_TENSOR ||
+                !lower_is_dtype(out->type.dtype) ||
+                out->type.device.type != TH_CPU)) {
+      *reason = "a result is no tensor on the CPU, or of an 8-bit float type";
+      return false;
+    }
+  }
+  for (uint16_t i = 0; i < stmt->arg_count; i++) {
+    const th_arg *arg = &stmt->args[i];
+    if (arg->kind == TH_ARG_VALUE && arg->value->type.kind == TH_KIND_TENSOR &&
+        (!lower_is_dtype(arg->value->type.dtype) ||
+         arg->value->type.device.type != TH_CPU)) {
+      *reason = "an operand is not on the CPU, or of an 8-bit float type";
+      return false;
+    }
+  }
+  return true;
+}
+
+static bool lower_is_special(th_op op) {
+  switch (op) {
+#define SPECIAL(name, function) case TH_OP_##name:
+    TH_SPECIAL_MAP(SPECIAL)
+#undef SPECIAL
+    return true;
+  default:
+    return false;
+  }
+}
+
+bool th_lower_supports(const th_stmt *stmt, const char **reason) {
+  *reason = NULL;
+  if (!th_nest_rule(stmt->op->op) && !lower_is_special(stmt->op->op)) {
+    *reason = stmt->op->traits & TH_COMPOSITE
+                  ? "is expanded first"
+                  : "has no kernel on the host";
+    return false;
+  }
+  return lower_types_fit(stmt, reason);
+}
+
+// ---- code
+
+typedef struct lower_work {
+  th_context *ctx;
+  th_arena arena;
+  const th_stmt *kernel;
+  const th_target *target;
+  const char *symbol;
+  LLVMModuleRef module;
+  th_codegen *codegen;
+} lower_work;
+
+static th_status lower_module(lower_work *w) {
+  th_nest *nest = NULL;
+  th_plan plan;
+  TH_TRY(th_codegen_new(w->ctx, w->target, &w->codegen));
+  th_arena_defer(&w->arena, th_codegen_release, w->codegen);
+  TH_TRY(th_nest_build(w->ctx, &w->arena, w->kernel, &nest));
+  TH_TRY(th_plan_make(nest, w->target, &plan));
+  return th_gen_module(w->ctx, w->codegen, &plan, w->symbol, &w->module);
+}
+
+static th_status lower_build_module(void *user) { return lower_module(user); }
+
+// Runs with an arena of its own, which goes whatever happens.
+static th_status lower_with_module(lower_work *w,
+                                   th_status (*use)(lower_work *w, void *user),
+                                   void *user) {
+  th_arena_init(&w->arena, &w->ctx->unwind);
+  th_status status = th_protect(&w->ctx->unwind, lower_build_module, w);
+  if (status == TH_OK) {
+    status = use(w, user);
+  }
+  th_arena_deinit(&w->arena);
+  return status;
+}
+
+static th_status lower_use_object(lower_work *w, void *user) {
+  return th_codegen_object(w->ctx, w->codegen, w->module, user);
+}
+
+static th_status lower_build(th_context *ctx, void *user, const char *symbol,
+                             th_bytes *out_object) {
+  const lower_work *given = user;
+  lower_work w = {.ctx = ctx,
+                  .kernel = given->kernel,
+                  .target = given->target,
+                  .symbol = symbol};
+  return lower_with_module(&w, lower_use_object, out_object);
+}
+
+// ---- the description that the kernel gives of itself (gen.c)
+
+static th_expr *lower_constant(lower_impl *impl, int64_t i) {
+  th_expr *e = TH_NEW(&impl->arena, th_expr);
+  *e = (th_expr){.op = TH_X_CONST, .dtype = TH_I64, .i = i};
+  return e;
+}
+
+// One number in prefix notation; evaluated, never compared, so that it needs
+// no th_ir.
+static const th_expr *lower_read_number(lower_impl *impl, const char **at,
+                                        const th_expr *const *symbols) {
+  char *end = NULL;
+  while (**at == ' ') {
+    (*at)++;
+  }
+  if (**at == '$') {
+    unsigned long i = strtoul(*at + 1, &end, 10);
+    *at = end;
+    return symbols[i];
+  }
+  if (**at != '#') {
+    long long i = strtoll(*at, &end, 10);
+    *at = end;
+    return lower_constant(impl, i);
+  }
+  th_expr *e = TH_NEW(&impl->arena, th_expr);
+  e->op = (th_expr_op)strtoul(*at + 1, &end, 10);
+  e->dtype = TH_I64;
+  e->arg_count = (uint32_t)strtoul(end + 1, &end, 10);
+  *at = end;
+  const th_expr **args =
+      TH_NEW_ARRAY(&impl->arena, const th_expr *, e->arg_count);
+  for (uint32_t i = 0; i < e->arg_count; i++) {
+    args[i] = lower_read_number(impl, at, symbols);
+  }
+  e->args = args;
+  return e;
+}
+
+static void lower_ask(lower_impl *impl, const th_expr *const *symbols) {
+  th_kernel *k = &impl->kernel;
+  th_kernel_error answer = {0};
+  k->fn(NULL, NULL, TH_GEN_QUESTION, 0, &answer);
+  const char *text = (const char *)(uintptr_t)answer.value;
+  char *end = NULL;
+  k->grain = strtoll(text, &end, 10);
+  text = end;
+  k->extent = lower_read_number(impl, &text, symbols);
+}
+
+static void lower_list_buffers(lower_impl *impl, const th_stmt *kernel) {
+  uint32_t room = (uint32_t)kernel->arg_count + kernel->out_count + 1;
+  th_value **buffers = TH_NEW_ARRAY(&impl->arena, th_value *, room);
+  uint32_t count = 0;
+  for (uint16_t i = 0; i < kernel->arg_count; i++) {
+    const th_arg *arg = &kernel->args[i];
+    if (arg->kind == TH_ARG_VALUE && arg->value->type.kind == TH_KIND_TENSOR) {
+      buffers[count++] = arg->value;
+    }
+  }
+  for (uint16_t i = 0; i < kernel->out_count; i++) {
+    if (kernel->outs[i]) {
+      buffers[count++] = kernel->outs[i];
+    }
+  }
+  impl->kernel.buffers = buffers;
+  impl->kernel.buffer_count = count;
+}
+
+typedef struct lower_call {
+  lower_work work;
+  lower_impl *impl;
+  const th_lower_options *options;
+} lower_call;
+
+static th_status lower_kernel(void *user) {
+  lower_call *call = user;
+  lower_impl *impl = call->impl;
+  th_context *ctx = call->work.ctx;
+  th_buffer text;
+  uint8_t key[32];
+  const th_expr **symbols = NULL;
+  th_buffer_init(&text, &impl->arena);
+  th_canonical_kernel(&impl->arena, call->work.kernel, call->work.target,
+                      &text, &symbols, &impl->kernel.number_count);
+  th_sha256(text.data, text.size, key);
+  impl->kernel.numbers = symbols;
+  const char *label = call->work.kernel->label;
+  TH_TRY(th_kernel_cache_get(ctx, key, label ? label : "kernel", lower_build,
+                             &call->work, &impl->code));
+  void *address = th_code_address(impl->code);
+  memcpy(&impl->kernel.fn, &address, sizeof address);
+  lower_list_buffers(impl, call->work.kernel);
+  lower_ask(impl, symbols);
+  return TH_OK;
+}
+
+th_status th_lower_kernel(th_context *ctx, const th_stmt *kernel,
+                          const th_lower_options *options,
+                          th_kernel **out_kernel) {
+  lower_call call = {.work = {.ctx = ctx, .kernel = kernel},
+                     .options = options};
+  *out_kernel = NULL;
+  TH_TRY(th_target_get(ctx, NULL, &call.work.target));
+  if (!call.work.target->runs_here) {
+    return th_error(ctx, TH_UNSUPPORTED, TH_NOWHERE,
+                    "target '%s': this machine cannot run its code",
+                    call.work.target->name);
+  }
+  lower_impl *impl = th_calloc(1, sizeof *impl);
+  if (!impl) {
+    return th_error(ctx, TH_NO_MEMORY, TH_NOWHERE, "out of memory");
+  }
+  th_arena_init(&impl->arena, &ctx->unwind);
+  impl->kernel.impl = impl;
+  call.impl = impl;
+  th_status status = th_protect(&ctx->unwind, lower_kernel, &call);
+  if (status != TH_OK) {
+    th_lower_kernel_release(&impl->kernel);
+    return status;
+  }
+  *out_kernel = &impl->kernel;
+  return TH_OK;
+}
+
+void th_lower_kernel_release(th_kernel *kernel) {
+  if (!kernel) {
+    return;
+  }
+  lower_impl *impl = kernel->impl;
+  th_code_release(impl->code);
+  th_arena_deinit(&impl->arena);
+  th_free(impl);
+}
+
+// ---- texts
+
+typedef struct lower_text {
+  th_lower_text_kind kind;
+  th_buffer *out;
+} lower_text;
+
+static th_status lower_use_text(lower_work *w, void *user) {
+  lower_text *text = user;
+  th_bytes bytes = {0};
+  th_status status = th_codegen_optimize(w->ctx, w->codegen, w->module);
+  if (status == TH_OK) {
+    status = text->kind == TH_LOWER_ASM
+                 ? th_codegen_asm(w->ctx, w->codegen, w->module, &bytes)
+                 : th_codegen_ir(w->ctx, w->module, &bytes);
+  }
+  if (status == TH_OK) {
+    th_buffer_append(text->out, bytes.data, bytes.size);
+  }
+  th_free(bytes.data);
+  return status;
+}
+
+th_status th_lower_text(th_context *ctx, const th_stmt *kernel,
+                        th_lower_text_kind kind, th_buffer *out) {
+  lower_work w = {.ctx = ctx, .kernel = kernel, .symbol = kernel->label};
+  lower_text text = {kind, out};
+  TH_TRY(th_target_get(ctx, NULL, &w.target));
+  return lower_with_module(&w, lower_use_text, &text);
+}
