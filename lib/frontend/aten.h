@@ -9,6 +9,7 @@
 #define TH_ATEN_HELPERS(X)                                                     \
   X(times)    /* x times a number; x itself for 1 */                           \
   X(or)       /* the first unless it is None */                                \
+  X(blend)    /* beta * self + alpha * x; self unread when beta is 0 */         \
   X(int)      /* a boolean as a number */                                      \
   X(dims)     /* a dim as a list; None stays */                                \
   X(dtype)    /* the dtype of a tensor */                                      \

@@ -110,11 +110,15 @@ th_status th_call_unsupported(th_call *call, const char *what) {
 
 // ---- functions of templates ------------------------------------------------
 
+static bool aten_is_number(const th_arg *arg, double value) {
+  return arg->kind == TH_ARG_NUM && arg->num->op == TH_X_CONST &&
+         (arg->num->dtype == TH_F64 ? arg->num->f == value
+                                    : (double)arg->num->i == value);
+}
+
 th_arg th_aten_at_times(th_call *call, const th_arg *args, uint32_t count) {
   (void)count;
-  if (args[1].kind == TH_ARG_NUM && args[1].num->op == TH_X_CONST &&
-      (args[1].num->dtype == TH_F64 ? args[1].num->f == 1
-                                    : args[1].num->i == 1)) {
+  if (aten_is_number(&args[1], 1)) {
     return args[0];
   }
   if (args[0].kind == TH_ARG_NUM) {
@@ -124,6 +128,24 @@ th_arg th_aten_at_times(th_call *call, const th_arg *args, uint32_t count) {
     return product ? th_n(product) : th_none();
   }
   return th_v(TH_BUILD(call->graph->b, mul, args[0], args[1]));
+}
+
+// In the dtype of self: booleans add as or.
+th_arg th_aten_at_blend(th_call *call, const th_arg *args, uint32_t count) {
+  (void)count;
+  th_builder *b = call->graph->b;
+  th_arg x = th_aten_at_times(call, args + 2, 2);
+  if (x.kind != TH_ARG_VALUE || args[0].kind != TH_ARG_VALUE) {
+    return th_none();
+  }
+  if (!aten_is_number(&args[1], 0)) {
+    th_arg self = th_aten_at_times(call, args, 2);
+    x = th_v(TH_BUILD(b, add, self, x));
+  }
+  th_dtype dtype = args[0].value->type.dtype;
+  return x.kind == TH_ARG_VALUE && x.value->type.dtype != dtype
+             ? th_v(TH_BUILD(b, to, x, th_d(dtype)))
+             : x;
 }
 
 th_arg th_aten_at_or(th_call *call, const th_arg *args, uint32_t count) {
@@ -182,11 +204,11 @@ th_arg th_aten_at_channels(th_call *call, const th_arg *args,
   int64_t dims[TH_MAX_RANK];
   uint8_t rank = args[1].value->type.rank;
   for (uint8_t i = 0; i < rank; i++) {
-    dims[i] = i == 1 || rank == 1 ? -1 : 1;
+    dims[i] = i == 1 ? -1 : 1;
   }
-  return rank == 0 ? args[0]
-                   : th_v(TH_BUILD(b, reshape, args[0],
-                                   th_ints(b->ir, dims, rank)));
+  // One or no dimension: a single number for all.
+  return th_v(TH_BUILD(b, reshape, args[0],
+                       th_ints(b->ir, dims, rank)));
 }
 
 // |self - other| <= atol + rtol * |other|, or equal.
@@ -217,17 +239,19 @@ th_arg th_aten_at_diff(th_call *call, const th_arg *args, uint32_t count) {
   (void)count;
   th_builder *b = call->graph->b;
   th_ir *ir = b->ir;
-  th_arg parts[3];
+  int64_t times = args[1].kind == TH_ARG_NUM ? args[1].num->i : 1;
+  if (times == 0) {
+    return args[0];
+  }
+  th_arg all[] = {args[3], args[0], args[4]}, parts[3];
   uint32_t n = 0;
-  for (int i = 3; i <= 5; i++) {
-    th_arg part = i == 3 ? args[3] : i == 4 ? args[0] : args[4];
-    if (part.kind == TH_ARG_VALUE) {
-      parts[n++] = part;
+  for (int i = 0; i < 3; i++) {
+    if (all[i].kind == TH_ARG_VALUE) {
+      parts[n++] = all[i];
     }
   }
   th_value *x = n == 1 ? parts[0].value
                        : TH_BUILD(b, cat, th_list(ir, parts, n), args[2]);
-  int64_t times = args[1].kind == TH_ARG_NUM ? args[1].num->i : 1;
   for (int64_t i = 0; x && i < times && i < 64; i++) {
     th_value *later = TH_BUILD(b, slice, th_v(x), args[2], th_i(ir, 1));
     th_value *sooner = TH_BUILD(b, slice, th_v(x), args[2], th_i(ir, 0),
@@ -259,7 +283,8 @@ th_arg th_aten_at_inner(th_call *call, const th_arg *args, uint32_t count) {
   }
   th_value *product = TH_BUILD(b, mul, th_v(x), args[1]);
   return th_v(TH_BUILD(b, sum, th_v(product),
-                       th_ints(b->ir, (const int64_t[]){-1}, 1)));
+                       th_ints(b->ir, (const int64_t[]){-1}, 1),
+                       th_b(b->ir, false), th_d(args[0].value->type.dtype)));
 }
 
 th_arg th_aten_at_nothing(th_call *call, const th_arg *args, uint32_t count) {

@@ -207,10 +207,13 @@ th_status th_aten_nonzero_numpy(th_call *call) {
   if (!x) {
     return b->status;
   }
-  th_value *at = TH_BUILD(b, nonzero, th_v(x));
+  if (x->type.rank == 0) {
+    x = TH_BUILD(b, unsqueeze, th_v(x), th_i(b->ir, 0));
+  }
+  th_value *at = x ? TH_BUILD(b, nonzero, th_v(x)) : NULL;
   for (uint8_t i = 0; at && i < x->type.rank; i++) {
     parts[i] =
         TH_BUILD(b, select, th_v(at), th_i(b->ir, 1), th_i(b->ir, i));
   }
-  return th_call_return_list(call, parts, x->type.rank);
+  return at ? th_call_return_list(call, parts, x->type.rank) : b->status;
 }

@@ -91,6 +91,30 @@ th_status th_aten_nan_to_num(th_call *call) {
 // ---- norms -----------------------------------------------------------------
 
 // sum(|x|^p)^(1/p), with the limits for p of 0 and of infinity
+static th_value *math_norm(th_builder *b, th_value *x, double p, th_arg dims,
+                           th_arg keep) {
+  th_ir *ir = b->ir;
+  th_value *size = TH_BUILD(b, abs, th_v(x));
+  if (isinf(p)) {
+    return p > 0 ? TH_BUILD(b, amax, th_v(size), dims, keep)
+                 : TH_BUILD(b, amin, th_v(size), dims, keep);
+  }
+  if (p == 0) {
+    th_value *some = TH_BUILD(b, ne, th_v(size), th_i(ir, 0));
+    if (some) {
+      some = TH_BUILD(b, to, th_v(some), th_d(size->type.dtype));
+    }
+    return TH_BUILD(b, sum, th_v(some), dims, keep);
+  }
+  th_value *power = p == 1   ? size
+                    : p == 2 ? TH_BUILD(b, mul, th_v(size), th_v(size))
+                             : TH_BUILD(b, pow, th_v(size), th_f(ir, p));
+  th_value *total = TH_BUILD(b, sum, th_v(power), dims, keep);
+  return p == 1   ? total
+         : p == 2 ? TH_BUILD(b, sqrt, th_v(total))
+                  : TH_BUILD(b, pow, th_v(total), th_f(ir, 1 / p));
+}
+
 th_status th_aten_vector_norm(th_call *call) {
   th_builder *b = call->graph->b;
   th_ir *ir = b->ir;
@@ -106,29 +130,16 @@ th_status th_aten_vector_norm(th_call *call) {
   if (dtype->kind == TH_PT2_DTYPE) {
     x = th_v(TH_BUILD(b, to, x, th_d(dtype->dtype)));
   }
-  th_value *size = TH_BUILD(b, abs, x);
-  if (isinf(p)) {
-    return th_call_return(call, p > 0
-                                    ? TH_BUILD(b, amax, th_v(size), dims, keep)
-                                    : TH_BUILD(b, amin, th_v(size), dims,
-                                               keep));
+  if (x.kind != TH_ARG_VALUE) {
+    return b->status;
   }
-  if (p == 0) {
-    th_value *some = TH_BUILD(b, ne, th_v(size), th_i(ir, 0));
-    if (size && some) {
-      some = TH_BUILD(b, to, th_v(some), th_d(size->type.dtype));
-    }
-    return th_call_return(call, TH_BUILD(b, sum, th_v(some), dims, keep));
+  th_dtype own = x.value->type.dtype;
+  if (own == TH_F16 || own == TH_BF16) { // powers would overflow
+    th_value *norm = math_norm(b, TH_BUILD(b, to, x, th_d(TH_F32)), p, dims,
+                               keep);
+    return th_call_return(call, TH_BUILD(b, to, th_v(norm), th_d(own)));
   }
-  th_value *power = p == 1   ? size
-                    : p == 2 ? TH_BUILD(b, mul, th_v(size), th_v(size))
-                             : TH_BUILD(b, pow, th_v(size), th_f(ir, p));
-  th_value *total = TH_BUILD(b, sum, th_v(power), dims, keep);
-  return th_call_return(call,
-                        p == 1   ? total
-                        : p == 2 ? TH_BUILD(b, sqrt, th_v(total))
-                                 : TH_BUILD(b, pow, th_v(total),
-                                            th_f(ir, 1 / p)));
+  return th_call_return(call, math_norm(b, x.value, p, dims, keep));
 }
 
 // ---- losses ----------------------------------------------------------------
@@ -276,6 +287,9 @@ static th_status math_nll(th_call *call, th_value *x, th_value *target,
   th_builder *b = call->graph->b;
   th_ir *ir = b->ir;
   int dim = x->type.rank > 1;
+  if (target->type.dtype != TH_I64) {
+    target = TH_BUILD(b, to, th_v(target), th_d(TH_I64));
+  }
   th_value *used = TH_BUILD(b, ne, th_v(target),
                             th_call_operand(call, "ignore_index"));
   th_value *safe =

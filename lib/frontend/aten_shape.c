@@ -605,18 +605,36 @@ th_status th_aten_repeat_interleave(th_call *call) {
 
 // ---- padding ---------------------------------------------------------------
 
-// Positions -low .. size + high of a dimension as positions inside it.
-static th_value *shape_mirror(th_builder *b, const char *mode,
-                              const th_expr *size, th_arg low, th_arg high) {
+// Positions -low .. size + high of a dimension as positions inside it.  A
+// circle is that of what negative numbers leave.
+static th_value *shape_circle(th_builder *b, const th_expr *size,
+                              const th_expr *low, const th_expr *high) {
   th_ir *ir = b->ir;
+  const th_expr *none = th_int(ir, 0);
+  const th_expr *before = th_expr_max(ir, low, none);
+  const th_expr *after = th_expr_max(ir, high, none);
+  const th_expr *cut = th_expr_sub(ir, before, low);
+  const th_expr *left = th_expr_sub(
+      ir, th_expr_sub(ir, size, cut), th_expr_sub(ir, after, high));
+  th_value *at = TH_BUILD(b, arange, th_n(th_expr_sub(ir, none, before)),
+                          th_n(th_expr_add(ir, left, after)), th_i(ir, 1),
+                          th_d(TH_I64));
+  at = TH_BUILD(b, remainder, th_v(at), th_n(left));
+  return TH_BUILD(b, add, th_v(at), th_n(cut));
+}
+
+static th_value *shape_mirror(th_builder *b, const char *mode,
+                              const th_expr *size, const th_expr *low,
+                              const th_expr *high) {
+  th_ir *ir = b->ir;
+  if (strcmp(mode, "circular") == 0) {
+    return shape_circle(b, size, low, high);
+  }
   th_arg last = th_n(th_expr_sub(ir, size, th_int(ir, 1)));
-  const th_expr *start = th_expr_sub(ir, th_int(ir, 0), low.num);
-  const th_expr *end = th_expr_add(ir, size, high.num);
+  const th_expr *start = th_expr_sub(ir, th_int(ir, 0), low);
+  const th_expr *end = th_expr_add(ir, size, high);
   th_value *at = TH_BUILD(b, arange, th_n(start), th_n(end), th_i(ir, 1),
                           th_d(TH_I64));
-  if (strcmp(mode, "circular") == 0) {
-    return TH_BUILD(b, remainder, th_v(at), th_n(size));
-  }
   if (strcmp(mode, "replicate") == 0) {
     return TH_BUILD(b, clamp, th_v(at), th_i(ir, 0), last);
   }
@@ -653,7 +671,7 @@ th_status th_aten_pad(th_call *call) {
       return th_call_error(call->graph, TH_INVALID, "too much padding");
     }
     th_value *index =
-        shape_mirror(b, mode, x->type.dims[dim], low, high);
+        shape_mirror(b, mode, x->type.dims[dim], low.num, high.num);
     x = TH_BUILD(b, index_select, th_v(x), th_i(b->ir, dim), th_v(index));
   }
   return th_call_return(call, x);
