@@ -11,7 +11,7 @@
 // Reductions are emitted before the loops that need them.
 //
 // Values in registers: bool is i1, f16 and bf16 are floats that were rounded
-// (round.h), all others are themselves; scalar where all lanes agree.
+// (convert.h), all others are themselves; scalar where all lanes agree.
 #ifndef TH_LOWERING_GEN_H
 #define TH_LOWERING_GEN_H
 
@@ -76,12 +76,6 @@ void th_gen_store(th_gen *g, const th_store *store);
 
 LLVMTypeRef th_gen_register(const th_gen *g, th_dtype dtype);
 LLVMTypeRef th_gen_memory(const th_gen *g, th_dtype dtype);
-LLVMValueRef th_gen_from_memory(th_gen *g, LLVMValueRef v, th_dtype dtype);
-LLVMValueRef th_gen_to_memory(th_gen *g, LLVMValueRef v, th_dtype dtype);
-// Rounds a float to the nearest value of a half type; others stay.
-LLVMValueRef th_gen_round(th_gen *g, LLVMValueRef v, th_dtype dtype);
-LLVMValueRef th_gen_convert(th_gen *g, LLVMValueRef v, th_dtype from,
-                            th_dtype to);
 LLVMValueRef th_gen_apply(th_gen *g, const th_node *node, LLVMValueRef *args);
 
 // Leaves the kernel when any active lane of `bad` is set.

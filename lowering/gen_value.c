@@ -1,6 +1,12 @@
 // Dtypes in registers, and the elementwise operations.
 #include "lowering/gen.h"
 
+#include "lowering/convert.h"
+#include "lowering/integer.h"
+#include "lowering/kernel.h"
+#include "lowering/convert.h"
+#include "lowering/integer.h"
+#include "lowering/kernel.h"
 #include "lowering/math.h"
 
 #include <math.h>
@@ -8,15 +14,11 @@
 // ---- registers and memory
 
 LLVMTypeRef th_gen_register(const th_gen *g, th_dtype dtype) {
-  switch (dtype) {
-  case TH_BOOL:
-    return g->e.i1;
-  case TH_F16:
-  case TH_BF16:
-    return g->e.f32;
-  default:
-    return th_gen_memory(g, dtype);
-  }
+  return th_convert_register_type(&g->e, dtype);
+}
+
+LLVMTypeRef th_gen_memory(const th_gen *g, th_dtype dtype) {
+  return th_convert_memory_type(&g->e, dtype);
 }
 
 LLVMValueRef th_gen_widen(th_gen *g, LLVMValueRef value) {
@@ -28,126 +30,6 @@ static LLVMTypeRef value_like(LLVMValueRef v, LLVMTypeRef element) {
   return th_emit_type_like(LLVMTypeOf(v), element);
 }
 
-static LLVMValueRef value_cast(th_gen *g, LLVMOpcode op, LLVMValueRef v,
-                               LLVMTypeRef element) {
-  return LLVMBuildCast(g->e.builder, op, v, value_like(v, element), "");
-}
-
-LLVMValueRef th_gen_from_memory(th_gen *g, LLVMValueRef v, th_dtype dtype) {
-  th_emit *e = &g->e;
-  switch (dtype) {
-  case TH_BOOL:
-    return th_emit_icmp(e, LLVMIntNE, v, th_emit_int(e, v, 0));
-  case TH_F16:
-    return value_cast(g, LLVMFPExt, v, e->f32);
-  case TH_BF16: {
-    LLVMValueRef wide = th_emit_shl(e, th_emit_zext(e, v, e->i32), 16);
-    return th_emit_from_bits(e, wide, value_like(v, e->f32));
-  }
-  default:
-    return v;
-  }
-}
-
-LLVMValueRef th_gen_to_memory(th_gen *g, LLVMValueRef v, th_dtype dtype) {
-  th_emit *e = &g->e;
-  switch (dtype) {
-  case TH_BOOL:
-    return th_emit_zext(e, v, e->i8);
-  case TH_F16:
-    return value_cast(g, LLVMFPTrunc, v, e->f16);
-  case TH_BF16: {
-    LLVMValueRef high = th_emit_lshr(e, th_emit_bits(e, v), 16);
-    return value_cast(g, LLVMTrunc, high, e->i16);
-  }
-  default:
-    return v;
-  }
-}
-
-// To nearest even by integer arithmetic, NaN kept: not every host has the
-// instruction, and one that has it flushes denormals.
-static LLVMValueRef value_round_bf16(th_gen *g, LLVMValueRef v) {
-  th_emit *e = &g->e;
-  LLVMValueRef bits = th_emit_bits(e, v);
-  LLVMValueRef odd =
-      th_emit_and(e, th_emit_lshr(e, bits, 16), th_emit_int(e, bits, 1));
-  LLVMValueRef half = th_emit_add(e, odd, th_emit_int(e, bits, 0x7fff));
-  LLVMValueRef quiet = th_emit_or(e, bits, th_emit_int(e, bits, 0x400000));
-  LLVMValueRef out = th_emit_select(e, th_emit_is_nan(e, v), quiet,
-                                    th_emit_add(e, bits, half));
-  out = th_emit_and(e, out, th_emit_int(e, bits, -0x10000));
-  return th_emit_from_bits(e, out, LLVMTypeOf(v));
-}
-
-LLVMValueRef th_gen_round(th_gen *g, LLVMValueRef v, th_dtype dtype) {
-  if (dtype == TH_F16) {
-    LLVMValueRef half = value_cast(g, LLVMFPTrunc, v, g->e.f16);
-    return value_cast(g, LLVMFPExt, half, g->e.f32);
-  }
-  return dtype == TH_BF16 ? value_round_bf16(g, v) : v;
-}
-
-// ---- conversions
-
-// Out of range gives what the instructions of x86 give: the smallest integer
-// of 32 or 64 bits; narrower types take the low bits of 32.
-static LLVMValueRef value_float_to_int(th_gen *g, LLVMValueRef v,
-                                       th_dtype to) {
-  th_emit *e = &g->e;
-  LLVMTypeRef wide = to == TH_I64 ? e->i64 : e->i32;
-  double limit = to == TH_I64 ? 0x1p63 : 0x1p31;
-  LLVMValueRef inside = th_emit_and(
-      e, th_emit_fcmp(e, LLVMRealOGE, v, th_emit_float(e, v, -limit)),
-      th_emit_fcmp(e, LLVMRealOLT, v, th_emit_float(e, v, limit)));
-  LLVMValueRef safe = th_emit_select(e, inside, v, th_emit_float(e, v, 0));
-  LLVMValueRef i = value_cast(g, LLVMFPToSI, safe, wide);
-  int64_t lowest = to == TH_I64 ? INT64_MIN : INT32_MIN;
-  i = th_emit_select(e, inside, i, th_emit_int(e, i, lowest));
-  return th_emit_sext(e, i, th_gen_register(g, to));
-}
-
-static LLVMValueRef value_to_bool(th_gen *g, LLVMValueRef v, th_dtype from) {
-  th_emit *e = &g->e;
-  return th_dtype_is_float(from)
-             ? th_emit_fcmp(e, LLVMRealUNE, v, th_emit_float(e, v, 0))
-             : th_emit_icmp(e, LLVMIntNE, v, th_emit_int(e, v, 0));
-}
-
-static LLVMValueRef value_to_float(th_gen *g, LLVMValueRef v, th_dtype from,
-                                   th_dtype to) {
-  LLVMTypeRef type = th_gen_register(g, to);
-  if (!th_dtype_is_float(from)) {
-    bool is_unsigned = from == TH_BOOL || from == TH_U8;
-    v = value_cast(g, is_unsigned ? LLVMUIToFP : LLVMSIToFP, v, type);
-  } else if (from == TH_F64 && to != TH_F64) {
-    v = value_cast(g, LLVMFPTrunc, v, type);
-  } else if (from != TH_F64 && to == TH_F64) {
-    v = value_cast(g, LLVMFPExt, v, type);
-  }
-  return th_gen_round(g, v, to);
-}
-
-LLVMValueRef th_gen_convert(th_gen *g, LLVMValueRef v, th_dtype from,
-                            th_dtype to) {
-  if (from == to) {
-    return v;
-  }
-  if (to == TH_BOOL) {
-    return value_to_bool(g, v, from);
-  }
-  if (th_dtype_is_float(to)) {
-    return value_to_float(g, v, from, to);
-  }
-  if (th_dtype_is_float(from)) {
-    return value_float_to_int(g, v, to);
-  }
-  bool is_unsigned = from == TH_BOOL || from == TH_U8;
-  LLVMTypeRef type = th_gen_register(g, to);
-  return is_unsigned ? th_emit_zext(&g->e, v, type)
-                     : th_emit_sext(&g->e, v, type);
-}
-
 // ---- elementwise, floats
 
 typedef struct value_unary {
@@ -156,22 +38,38 @@ typedef struct value_unary {
 } value_unary;
 
 static const value_unary value_unaries[] = {
-    {TH_OP_abs, TH_MATH_abs},         {TH_OP_neg, TH_MATH_neg},
-    {TH_OP_sign, TH_MATH_sign},       {TH_OP_floor, TH_MATH_floor},
-    {TH_OP_ceil, TH_MATH_ceil},       {TH_OP_trunc, TH_MATH_trunc},
-    {TH_OP_round, TH_MATH_round},     {TH_OP_exp, TH_MATH_exp},
-    {TH_OP_exp2, TH_MATH_exp2},       {TH_OP_expm1, TH_MATH_expm1},
-    {TH_OP_log, TH_MATH_log},         {TH_OP_log2, TH_MATH_log2},
-    {TH_OP_log10, TH_MATH_log10},     {TH_OP_log1p, TH_MATH_log1p},
-    {TH_OP_sqrt, TH_MATH_sqrt},       {TH_OP_rsqrt, TH_MATH_rsqrt},
-    {TH_OP_sin, TH_MATH_sin},         {TH_OP_cos, TH_MATH_cos},
-    {TH_OP_tan, TH_MATH_tan},         {TH_OP_asin, TH_MATH_asin},
-    {TH_OP_acos, TH_MATH_acos},       {TH_OP_atan, TH_MATH_atan},
-    {TH_OP_sinh, TH_MATH_sinh},       {TH_OP_cosh, TH_MATH_cosh},
-    {TH_OP_tanh, TH_MATH_tanh},       {TH_OP_asinh, TH_MATH_asinh},
-    {TH_OP_acosh, TH_MATH_acosh},     {TH_OP_atanh, TH_MATH_atanh},
-    {TH_OP_erf, TH_MATH_erf},         {TH_OP_erfc, TH_MATH_erfc},
-    {TH_OP_sigmoid, TH_MATH_sigmoid}, {TH_OP_reciprocal, TH_MATH_reciprocal},
+    {TH_OP_abs, TH_MATH_abs},
+    {TH_OP_neg, TH_MATH_neg},
+    {TH_OP_sign, TH_MATH_sign},
+    {TH_OP_floor, TH_MATH_floor},
+    {TH_OP_ceil, TH_MATH_ceil},
+    {TH_OP_trunc, TH_MATH_trunc},
+    {TH_OP_round, TH_MATH_round},
+    {TH_OP_exp, TH_MATH_exp},
+    {TH_OP_exp2, TH_MATH_exp2},
+    {TH_OP_expm1, TH_MATH_expm1},
+    {TH_OP_log, TH_MATH_log},
+    {TH_OP_log2, TH_MATH_log2},
+    {TH_OP_log10, TH_MATH_log10},
+    {TH_OP_log1p, TH_MATH_log1p},
+    {TH_OP_sqrt, TH_MATH_sqrt},
+    {TH_OP_rsqrt, TH_MATH_rsqrt},
+    {TH_OP_sin, TH_MATH_sin},
+    {TH_OP_cos, TH_MATH_cos},
+    {TH_OP_tan, TH_MATH_tan},
+    {TH_OP_asin, TH_MATH_asin},
+    {TH_OP_acos, TH_MATH_acos},
+    {TH_OP_atan, TH_MATH_atan},
+    {TH_OP_sinh, TH_MATH_sinh},
+    {TH_OP_cosh, TH_MATH_cosh},
+    {TH_OP_tanh, TH_MATH_tanh},
+    {TH_OP_asinh, TH_MATH_asinh},
+    {TH_OP_acosh, TH_MATH_acosh},
+    {TH_OP_atanh, TH_MATH_atanh},
+    {TH_OP_erf, TH_MATH_erf},
+    {TH_OP_erfc, TH_MATH_erfc},
+    {TH_OP_sigmoid, TH_MATH_sigmoid},
+    {TH_OP_reciprocal, TH_MATH_reciprocal},
     {TH_OP_fast_tanh, TH_MATH_tanh_rational},
 };
 
@@ -195,8 +93,7 @@ static const value_binary value_binaries[] = {
 
 static LLVMValueRef value_infinite(th_emit *e, LLVMValueRef v,
                                    LLVMRealPredicate p) {
-  return th_emit_fcmp(e, p, th_emit_fabs(e, v),
-                      th_emit_float(e, v, INFINITY));
+  return th_emit_fcmp(e, p, th_emit_fabs(e, v), th_emit_float(e, v, INFINITY));
 }
 
 // x ** number: what PyTorch writes as products and roots.
@@ -402,10 +299,46 @@ static LLVMValueRef value_int_simple(th_gen *g, const th_node *node,
   }
 }
 
-static LLVMValueRef value_int(th_gen *g, const th_node *node,
-                              LLVMValueRef *a, th_dtype dtype) {
+static LLVMValueRef value_int_divide(th_gen *g, const th_node *node,
+                                     LLVMValueRef *a, th_int_division which,
+                                     bool is_unsigned) {
+  LLVMValueRef fault;
+  LLVMValueRef v = th_int_divide(&g->e, which, a[0], a[1], is_unsigned, &fault);
+  LLVMValueRef zero = th_emit_i64(&g->e, 0);
+  th_gen_check(g, fault, node->stmt, TH_KERNEL_DIVIDE, zero, zero);
+  return v;
+}
+
+// Operations whose plain form is undefined for some operands.
+static LLVMValueRef value_int_defined(th_gen *g, const th_node *node,
+                                      LLVMValueRef *a, bool is_unsigned) {
+  th_emit *e = &g->e;
+  switch (node->op) {
+  case TH_OP_floor_divide:
+    return value_int_divide(g, node, a, TH_INT_FLOOR_DIVIDE, is_unsigned);
+  case TH_OP_trunc_divide:
+    return value_int_divide(g, node, a, TH_INT_TRUNC_DIVIDE, is_unsigned);
+  case TH_OP_remainder:
+    return value_int_divide(g, node, a, TH_INT_REMAINDER, is_unsigned);
+  case TH_OP_fmod:
+    return value_int_divide(g, node, a, TH_INT_FMOD, is_unsigned);
+  case TH_OP_pow:
+    return th_int_pow(e, a[0], a[1], is_unsigned);
+  case TH_OP_shift_left:
+    return th_int_shift_left(e, a[0], a[1]);
+  case TH_OP_shift_right:
+    return th_int_shift_right(e, a[0], a[1], is_unsigned);
+  default:
+    return NULL;
+  }
+}
+
+static LLVMValueRef value_int(th_gen *g, const th_node *node, LLVMValueRef *a,
+                              th_dtype dtype) {
   bool is_unsigned = dtype == TH_U8 || dtype == TH_BOOL;
-  LLVMValueRef v = dtype == TH_BOOL ? value_bool(g, node, a) : NULL;
+  LLVMValueRef v = dtype == TH_BOOL
+                       ? value_bool(g, node, a)
+                       : value_int_defined(g, node, a, is_unsigned);
   return v ? v : value_int_simple(g, node, a, is_unsigned);
 }
 
@@ -433,5 +366,5 @@ LLVMValueRef th_gen_apply(th_gen *g, const th_node *node, LLVMValueRef *args) {
                  th_dtype_name(dtype));
     return LLVMConstNull(value_like(a[0], th_gen_register(g, node->dtype)));
   }
-  return th_gen_round(g, v, node->dtype);
+  return th_convert_round(&g->e, v, node->dtype);
 }

@@ -2,6 +2,8 @@
 // integer.h written in C; small types exhaustively.
 #include "lowering/integer.h"
 
+#include "lowering/kernel.h"
+#include "llvm/lower_kit.h"
 #include "llvm/math_kernel.h"
 
 #include <criterion/criterion.h>
@@ -217,4 +219,34 @@ Test(integer, compiles_elsewhere) {
     math_kernel_compile(ctx, &k, "sm_90", NULL);
     math_kernel_compile(ctx, &k, "aarch64", NULL);
   }
+}
+
+// A kernel stops at a division by zero and says so; lanes that do not exist
+// divide nothing.
+Test(integer, kernel_reports_division_by_zero) {
+  enum { N = 75 };
+  int32_t x[N], y[N];
+  lower_kit kit;
+  lower_kit_open(&kit, "def f(x, y):\n"
+                       "  # x: \"cpu i32[75]\"\n"
+                       "  # y: \"cpu i32[75]\"\n"
+                       "  a = floor_divide(x, y)\n"
+                       "  b = remainder(x, y)\n"
+                       "  return {'output': (a, b)}\n");
+  for (int i = 0; i < N; i++) {
+    x[i] = i - 30;
+    y[i] = i % 2 ? 4 : -7;
+  }
+  lower_kit_input(&kit, "x", x);
+  lower_kit_input(&kit, "y", y);
+  cr_assert(lower_kit_run(&kit));
+  const int32_t *a = lower_kit_output(&kit, 0), *b = lower_kit_output(&kit, 1);
+  for (int i = 0; i < N; i++) {
+    cr_expect_eq(a[i], want_division(FLOOR_DIVIDE, x[i], y[i]));
+    cr_expect_eq(b[i], want_division(REMAINDER, x[i], y[i]));
+  }
+  y[70] = 0;
+  cr_expect_not(lower_kit_run(&kit));
+  cr_expect_eq(kit.error.code, TH_KERNEL_DIVIDE);
+  lower_kit_close(&kit);
 }
