@@ -253,6 +253,14 @@ void *th_run_scratch(th_run *run, size_t size) {
   return block + HEADER;
 }
 
+void th_scratch_drop(th_frame *call, void *mark) {
+  while (call->scratch != mark) {
+    void *next = *(void **)call->scratch;
+    th_free(call->scratch);
+    call->scratch = next;
+  }
+}
+
 void *th_run_state(const th_run *run) { return run->state; }
 
 th_status th_run_error(th_run *run, th_status status, const char *fmt, ...) {

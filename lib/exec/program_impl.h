@@ -161,6 +161,8 @@ th_status th_outputs_finish(th_frame *call);
 
 // call.c: one statement of an executor.
 th_status th_step_call(th_frame *call, th_step *step);
+// Frees what th_run_scratch gave since call->scratch was `mark`.
+void th_scratch_drop(th_frame *call, void *mark);
 
 // Diagnostic with the statement's location.
 th_status th_frame_error(th_frame *call, const th_stmt *stmt, th_status status,

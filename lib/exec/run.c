@@ -415,11 +415,7 @@ static void run_release(th_frame *call) {
   for (uint32_t i = 0; i < p->base_count; i++) {
     th_tensor_release(call->owned[i]);
   }
-  while (call->scratch) {
-    void *next = *(void **)call->scratch;
-    th_free(call->scratch);
-    call->scratch = next;
-  }
+  th_scratch_drop(call, NULL);
 }
 
 th_status th_program_run_call(th_frame *call) {

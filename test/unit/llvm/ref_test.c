@@ -1,8 +1,10 @@
 // The reference executor against numbers that were worked out by hand.
 #include "exec/executor.h"
 #include "run_text.h"
+#include "torture.h"
 
 #include <criterion/criterion.h>
+#include <string.h>
 
 #define REF_ALL(cases) RUN_ALL("ref", cases)
 
@@ -384,4 +386,46 @@ Test(ref, scatters) {
        "t = 1 1 2", 0},
   };
   REF_ALL(cases)
+}
+
+// ---- memory that is out
+
+static th_status ref_work(void *user) {
+  const char *text = user;
+  th_context *ctx = th_context_new();
+  th_callable *callable = NULL;
+  th_tensor *x = NULL, *out = NULL;
+  th_jit_options options = TH_JIT_OPTIONS_INIT;
+  options.executors = "ref";
+  options.threads = 1;
+  th_status status = ctx ? TH_OK : TH_NO_MEMORY;
+  if (status == TH_OK) {
+    status = th_tensor_new(ctx, TH_F32, 2, (int64_t[]){2, 2}, &x);
+  }
+  if (status == TH_OK) {
+    status = th_jit_text(ctx, "test", text, strlen(text), &options, &callable);
+  }
+  if (status == TH_OK) {
+    status = th_call(callable, &x, 1, &out, 1);
+  }
+  th_tensor_release(out);
+  th_tensor_release(x);
+  th_callable_free(callable);
+  th_context_free(ctx);
+  return status;
+}
+
+Test(ref, survives_memory_that_is_out) {
+  torture(ref_work, (void *)"def computation(x):\n"
+                            "  # x: \"cpu f32[2, 2]\"\n"
+                            "  a = matmul(x, x)\n"
+                            "  (b, i) = sort(a, 0)\n"
+                            "  c = gather(b, 1, i)\n"
+                            "  d = index(c, [i])\n"
+                            "  e = sum(d, [0])\n"
+                            "  f = scatter(e, 1, i, 2.0)\n"
+                            "  (g, p) = max_pool(f, [2], [1], [0], [1])\n"
+                            "  h = cat([g, e], 1)\n"
+                            "  m = add(h, h)\n"
+                            "  return {'output': (m,)}\n");
 }
