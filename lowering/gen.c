@@ -1,6 +1,8 @@
 // The function of a kernel: its outer loop, its phases, its stores.
 #include "lowering/gen.h"
 
+#include "lowering/convert.h"
+
 #include <string.h>
 
 // ---- loops
@@ -107,7 +109,7 @@ void th_gen_check(th_gen *g, LLVMValueRef bad, uint16_t stmt, int code,
   LLVMBasicBlockRef next = th_emit_block(e, "next");
   LLVMBuildCondBr(b, th_emit_any(e, bad), error, next);
   LLVMPositionBuilderAtEnd(b, error);
-  if (lanes > 1) { // the first bad lane
+  if (th_emit_type_lanes(LLVMTypeOf(value)) > 1) { // the first bad lane
     LLVMValueRef first = th_emit_extract(e, value, lanes - 1);
     for (unsigned i = lanes - 1; i-- > 0;) {
       first = th_emit_select(e, th_emit_extract(e, bad, i),
@@ -191,7 +193,7 @@ static void gen_scan_step(th_gen *g, void *user) {
   th_dtype to = s->store->node->dtype;
   LLVMValueRef x = th_gen_node(g, s->store->node);
   x = g->lanes > 1 ? th_gen_widen(g, x) : x;
-  x = th_gen_convert(g, x, to, s->dtype);
+  x = th_convert(&g->e, x, to, s->dtype);
   LLVMValueRef old = LLVMBuildLoad2(e->builder, LLVMTypeOf(x), s->slot, "");
   bool is_float = th_dtype_is_float(s->dtype);
   LLVMValueRef next = s->store->op == TH_OP_cumprod
@@ -200,8 +202,8 @@ static void gen_scan_step(th_gen *g, void *user) {
                           : (is_float ? th_emit_fadd(e, old, x)
                                       : th_emit_add(e, old, x));
   LLVMBuildStore(e->builder, next, s->slot);
-  LLVMValueRef out = th_gen_convert(g, next, s->dtype, to);
-  g->values[s->store->node->id] = th_gen_round(g, out, to);
+  LLVMValueRef out = th_convert(&g->e, next, s->dtype, to);
+  g->values[s->store->node->id] = th_convert_round(&g->e, out, to);
   th_gen_store(g, s->store);
 }
 

@@ -4,6 +4,8 @@
 // or an unsigned form where the sign is known.
 #include "lowering/gen.h"
 
+#include "lowering/convert.h"
+
 bool th_gen_varies(const th_gen *g, th_var_set depends) {
   return g->lane >= 0 && (depends >> g->lane & 1);
 }
@@ -89,7 +91,7 @@ static LLVMValueRef expr_constant(th_gen *g, const th_expr *e) {
 
 static LLVMValueRef expr_as(th_gen *g, LLVMValueRef v, th_dtype from,
                             th_dtype to) {
-  return from == to ? v : th_gen_convert(g, v, from, to);
+  return from == to ? v : th_convert(&g->e, v, from, to);
 }
 
 static LLVMValueRef expr_float_op(th_gen *g, const th_expr *e,
@@ -168,11 +170,11 @@ static LLVMValueRef expr_unary(th_gen *g, const th_expr *e, LLVMValueRef a) {
   case TH_X_TRUNC:
     return expr_as(g, a, e->args[0]->dtype, TH_I64);
   case TH_X_FLOOR:
-    return th_gen_convert(g, th_emit_floor(m, a), TH_F64, TH_I64);
+    return th_convert(&g->e, th_emit_floor(m, a), TH_F64, TH_I64);
   case TH_X_CEIL:
-    return th_gen_convert(g, th_emit_ceil(m, a), TH_F64, TH_I64);
+    return th_convert(&g->e, th_emit_ceil(m, a), TH_F64, TH_I64);
   case TH_X_ROUND:
-    return th_gen_convert(g, th_emit_rint(m, a), TH_F64, TH_I64);
+    return th_convert(&g->e, th_emit_rint(m, a), TH_F64, TH_I64);
   default:
     th_nest_fail(g->nest, NULL, "a number with '%d' in it", (int)e->op);
     return a;

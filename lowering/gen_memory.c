@@ -1,32 +1,12 @@
 // Loads and stores: side by side, one value for all lanes, or lane by lane.
 #include "lowering/gen.h"
 
+#include "lowering/convert.h"
+
 #include <string.h>
 
 static unsigned memory_align(th_dtype dtype) {
   return (unsigned)th_dtype_size(dtype);
-}
-
-LLVMTypeRef th_gen_memory(const th_gen *g, th_dtype dtype) {
-  const th_emit *e = &g->e;
-  switch (dtype) {
-  case TH_I16:
-    return e->i16;
-  case TH_I32:
-    return e->i32;
-  case TH_I64:
-    return e->i64;
-  case TH_F16:
-    return e->f16;
-  case TH_BF16:
-    return e->i16; // its bits: conversions are ours
-  case TH_F32:
-    return e->f32;
-  case TH_F64:
-    return e->f64;
-  default:
-    return e->i8;
-  }
 }
 
 // How an offset moves with the lane variable.
@@ -152,7 +132,7 @@ LLVMValueRef th_gen_load(th_gen *g, const th_node *node) {
   } else {
     v = memory_load_lanes(g, node, stride == MEMORY_BACKWARD);
   }
-  return th_gen_from_memory(g, v, node->dtype);
+  return th_convert_from_memory(&g->e, v, node->dtype);
 }
 
 // ---- stores
@@ -214,7 +194,7 @@ void th_gen_store(th_gen *g, const th_store *store) {
   if (store->kind == TH_STORE_ADD) {
     v = memory_sum(g, store, v, dtype);
   }
-  v = th_gen_to_memory(g, v, dtype);
+  v = th_convert_to_memory(&g->e, v, dtype);
   if (g->lanes == 1 || stride == MEMORY_UNIFORM) {
     th_emit_store(&g->e, v,
                   memory_address(g, store->buffer, dtype, store->offset, false),

@@ -1,6 +1,7 @@
 // Nodes, once in each place.
 #include "lowering/gen.h"
 
+#include "lowering/convert.h"
 #include "lowering/kernel.h"
 
 void th_gen_forget(th_gen *g, uint32_t mark) {
@@ -28,7 +29,7 @@ static LLVMValueRef node_number(th_gen *g, const th_node *node) {
   // Numbers are not rounded to half types: PyTorch computes with them in f32.
   th_dtype to = node->dtype == TH_F16 || node->dtype == TH_BF16 ? TH_F32
                                                                 : node->dtype;
-  return th_gen_convert(g, th_gen_expr(g, e), e->dtype, to);
+  return th_convert(&g->e, th_gen_expr(g, e), e->dtype, to);
 }
 
 static LLVMValueRef node_select_uniform(th_gen *g, const th_node *node,
@@ -124,7 +125,7 @@ LLVMValueRef th_gen_node(th_gen *g, th_node *node) {
     v = th_gen_expr(g, node->expr);
     break;
   case TH_NODE_CONVERT:
-    v = th_gen_convert(g, th_gen_node(g, node->args[0]),
+    v = th_convert(&g->e, th_gen_node(g, node->args[0]),
                        node->args[0]->dtype, node->dtype);
     break;
   case TH_NODE_APPLY:

@@ -1,6 +1,7 @@
 // Reductions: accumulators in registers, combined in a fixed order.
 #include "lowering/gen.h"
 
+#include "lowering/convert.h"
 #include "lowering/math.h"
 
 #include <math.h>
@@ -368,7 +369,7 @@ static LLVMValueRef reduce_finish(th_gen *g, const th_node *node,
                       : reduce_combine(g, node, total.value, part.value);
   }
   return reduce_is_arg(node) ? total.position
-                             : th_gen_round(g, total.value, node->dtype);
+                             : th_convert_round(&g->e, total.value, node->dtype);
 }
 
 // ---- loops

@@ -4,9 +4,6 @@
 #include "lowering/convert.h"
 #include "lowering/integer.h"
 #include "lowering/kernel.h"
-#include "lowering/convert.h"
-#include "lowering/integer.h"
-#include "lowering/kernel.h"
 #include "lowering/math.h"
 
 #include <math.h>

@@ -19,24 +19,20 @@ typedef struct lower_impl {
 
 // ---- what a region can hold
 
-static bool lower_is_dtype(th_dtype dtype) { return dtype <= TH_F64; }
-
 static bool lower_types_fit(const th_stmt *stmt, const char **reason) {
   for (uint16_t i = 0; i < stmt->out_count; i++) {
     const th_value *out = stmt->outs[i];
     if (out && (out->type.kind != TH_KIND_TENSOR ||
-                !lower_is_dtype(out->type.dtype) ||
                 out->type.device.type != TH_CPU)) {
-      *reason = "a result is no tensor on the CPU, or of an 8-bit float type";
+      *reason = "a result is no tensor on the CPU";
       return false;
     }
   }
   for (uint16_t i = 0; i < stmt->arg_count; i++) {
     const th_arg *arg = &stmt->args[i];
     if (arg->kind == TH_ARG_VALUE && arg->value->type.kind == TH_KIND_TENSOR &&
-        (!lower_is_dtype(arg->value->type.dtype) ||
-         arg->value->type.device.type != TH_CPU)) {
-      *reason = "an operand is not on the CPU, or of an 8-bit float type";
+        arg->value->type.device.type != TH_CPU) {
+      *reason = "an operand is not on the CPU";
       return false;
     }
   }
