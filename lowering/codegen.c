@@ -16,8 +16,8 @@
 #include <string.h>
 
 static const char codegen_passes[] =
-    "sroa,early-cse<memssa>,instcombine,simplifycfg,loop-mssa(licm),"
-    "instcombine";
+    "sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,"
+    "loop-mssa(licm),instcombine<no-verify-fixpoint>";
 
 // Beginnings of the intrinsics that select on every target that we have (a
 // few become a call of libm on x86-64 without AVX2: see orc.c).
