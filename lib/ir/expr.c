@@ -13,8 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EXPR_PRODUCT_LIMIT = 256 }; // terms of a product that is multiplied out
-
 typedef struct expr_term {
   int64_t coeff;
   uint32_t count;
@@ -71,8 +69,29 @@ const char *th_ir_string(th_ir *ir, const char *text) {
   return text ? th_intern(&ir->strings, text) : NULL;
 }
 
-// The one node with this content.
-static const th_expr *expr_intern(th_ir *ir, const th_expr *e) {
+// Fills in size and depth; false: too large, or a part is (NULL).
+static bool expr_measure(th_expr *e) {
+  uint32_t size = 1, depth = 0;
+  for (uint32_t i = 0; i < e->arg_count; i++) {
+    if (!e->args[i]) {
+      return false;
+    }
+    size += e->args[i]->size;
+    depth = e->args[i]->depth > depth ? e->args[i]->depth : depth;
+    if (size > TH_EXPR_SIZE) {
+      return false;
+    }
+  }
+  e->size = (uint16_t)size;
+  e->depth = (uint16_t)(depth + 1);
+  return depth < TH_EXPR_DEPTH;
+}
+
+// The one node with this content; NULL: it is too large.
+static const th_expr *expr_intern(th_ir *ir, th_expr *e) {
+  if (!expr_measure(e)) {
+    return NULL;
+  }
   struct {
     int32_t op, dtype;
     int64_t payload;
@@ -319,9 +338,8 @@ static const th_expr *expr_sum(th_ir *ir, const th_expr *a, const th_expr *b) {
 static const th_expr *expr_product(th_ir *ir, const th_expr *a,
                                    const th_expr *b) {
   expr_poly p = expr_poly_of(ir, &a), q = expr_poly_of(ir, &b), r = {0};
-  if ((uint64_t)p.count * q.count > EXPR_PRODUCT_LIMIT) {
-    expr_term ta = {1, 1, &a}, tb = {1, 1, &b}, t;
-    return expr_term_mul(ir, &ta, &tb, &t) ? expr_of_term(ir, &t) : NULL;
+  if (p.count * q.count > TH_EXPR_SIZE) {
+    return NULL;
   }
   r.terms = TH_NEW_ARRAY(&ir->arena, expr_term, p.count * q.count);
   for (uint32_t i = 0; i < p.count; i++) {
@@ -559,6 +577,9 @@ static const th_expr *expr_make_floordiv(th_ir *ir, const th_expr *a,
     return NULL;
   }
   expr_divide(ir, a, b, &quotient, &rest);
+  if (!quotient || !rest) {
+    return NULL;
+  }
   int64_t lo = 0, hi = 0, blo = 0, bhi = 0;
   if (th_is_int(rest, 0) ||
       (th_expr_range(rest, &lo, &hi) && th_expr_range(b, &blo, &bhi) &&
@@ -584,6 +605,9 @@ static const th_expr *expr_make_mod(th_ir *ir, const th_expr *a,
     return NULL;
   }
   expr_divide(ir, a, b, &quotient, &rest);
+  if (!quotient || !rest) {
+    return NULL;
+  }
   int64_t lo = 0, hi = 0, blo = 0, bhi = 0;
   if (th_is_int(rest, 0) ||
       (th_expr_range(rest, &lo, &hi) && th_expr_range(b, &blo, &bhi) &&

@@ -73,10 +73,15 @@ typedef enum th_expr_op {
       TH_X_COUNT
 } th_expr_op;
 
+// Numbers of one expression, written out, and how deep they nest.  Shared parts
+// count each time that they occur, so printing and walking are bounded too.
+enum { TH_EXPR_SIZE = 1024, TH_EXPR_DEPTH = 100 };
+
 typedef struct th_expr {
   th_expr_op op;
   th_dtype dtype; // I64, F64 or BOOL
   uint32_t arg_count;
+  uint16_t size, depth;
   const struct th_expr *const *args;
   union {
     int64_t i; // CONST I64 and BOOL
@@ -96,8 +101,9 @@ void th_sym_range(th_ir *ir, const th_expr *symbol, int64_t min, int64_t max);
 const th_expr *th_sym_fresh(th_ir *ir, const char *prefix, th_dtype dtype);
 
 // Builds `op` over args in normal form; folds constants.  I64 and F64 mixed:
-// the integer is converted.  NULL: division of constants by zero, or an
-// integer constant that overflows (nothing is recorded).
+// the integer is converted.  NULL: division of constants by zero, an integer
+// constant that overflows, or an expression larger than TH_EXPR_SIZE and _DEPTH
+// say (nothing is recorded).
 const th_expr *th_expr_make(th_ir *ir, th_expr_op op,
                             const th_expr *const *args, uint32_t count);
 const th_expr *th_expr_add(th_ir *ir, const th_expr *a, const th_expr *b);

@@ -6,7 +6,8 @@
 #include <string.h>
 
 enum {
-  TEXT_DEPTH = 64, // nesting that the reader accepts
+  TEXT_DEPTH = 4 * TH_EXPR_DEPTH, // nesting that the reader accepts
+  TEXT_MEMORY = 16 << 20,         // bytes that reading one expression may take
   PREC_OR = 1,
   PREC_AND,
   PREC_NOT,
@@ -105,6 +106,7 @@ void th_expr_print(th_buffer *buffer, const th_expr *e) {
 typedef struct text_reader {
   th_ir *ir;
   const char *at, *end;
+  size_t total; // of the arena, at the beginning
   int depth;
 } text_reader;
 
@@ -284,6 +286,9 @@ static const th_expr *text_read(text_reader *r, int least) {
   const th_expr *left = text_prefix(r, least);
   int i = 0;
   while (left && (i = text_operator(r, least)) >= 0) {
+    if (r->ir->arena.total - r->total > TEXT_MEMORY) {
+      return NULL;
+    }
     const th_expr *right = text_read(r, text_operators[i].precedence + 1);
     if (right && text_operators[i].negated) {
       right = th_expr_mul(r->ir, th_int(r->ir, -1), right);
@@ -300,7 +305,8 @@ static const th_expr *text_read(text_reader *r, int least) {
 }
 
 const th_expr *th_expr_parse(th_ir *ir, const char **text, const char *end) {
-  text_reader r = {.ir = ir, .at = *text, .end = end};
+  text_reader r = {
+      .ir = ir, .at = *text, .end = end, .total = ir->arena.total};
   const th_expr *e = text_read(&r, PREC_OR);
   if (e) {
     *text = r.at;

@@ -2,8 +2,8 @@
 //
 // A reader of lines, one function for each construct.  An error ends its
 // statement, whose results count as lost: what uses them is passed over in
-// silence.  Recursion is limited by TH_TEXT_*_DEPTH.  Memory: the arena of the
-// th_ir grows by at most TH_TEXT_MEMORY bytes for each byte of the text.
+// silence.  Recursion is limited by TH_TEXT_*_DEPTH, memory by TH_TEXT_MEMORY:
+// a text that needs more is refused.
 #include "ir/parse.h"
 
 #include <string.h>
@@ -41,7 +41,16 @@ th_status th_parse_error(th_parser *p, const char *fmt, ...) {
   return TH_PARSE;
 }
 
-void th_parse_next(th_parser *p) { p->more = th_lex_line(&p->lex); }
+void th_parse_next(th_parser *p) {
+  p->more = th_lex_line(&p->lex);
+  if (p->ir->arena.total > p->memory && !p->lost) {
+    th_parse_error(p,
+                   "reading this text needs more than %d bytes for each of "
+                   "its bytes",
+                   TH_TEXT_MEMORY);
+    p->lost = true;
+  }
+}
 
 th_status th_parse_expect(th_parser *p, const char *text) {
   if (th_lex_take(&p->lex, text)) {
@@ -205,10 +214,11 @@ static th_status parse_def_line(th_parser *p, th_trace *trace,
       th_ir_string(p->ir, th_arena_strndup(&p->ir->arena, text, size));
   TH_TRY(th_parse_expect(p, "("));
   while (!th_lex_take(&p->lex, ")")) {
-    if (params->count) {
-      TH_TRY(th_parse_expect(p, ","));
-    }
     TH_TRY(parse_param_name(p, params));
+    if (!th_lex_take(&p->lex, ",")) {
+      TH_TRY(th_parse_expect(p, ")"));
+      break;
+    }
   }
   TH_TRY(th_parse_expect(p, ":"));
   return th_parse_end(p);
@@ -543,6 +553,7 @@ th_status th_text_parse_part(th_ir *ir, const char *name, const char *text,
   }
   th_lex_init(&p.lex, th_ir_string(ir, name), text, size);
   p.lex.line = first_line - 1;
+  p.memory = ir->arena.total + TH_TEXT_MEMORY_FIXED / 2 + size * TH_TEXT_MEMORY;
   th_status status = parse_text(&p, out_trace);
   if (p.errors >= TH_TEXT_ERRORS) {
     th_note(ir->ctx, th_lex_loc(&p.lex), "too many errors: reading stops here");

@@ -36,7 +36,8 @@ typedef struct th_parser {
   bool more; // lex stands on a line
   th_parse_scope *scope;
   uint32_t errors;
-  bool lost; // what follows cannot be understood
+  bool lost;        // what follows cannot be understood
+  size_t memory;    // how large the arena may get
   th_status status; // of the first error
   int tree_depth, trace_depth;
   th_parse_place place; // what the location comment above says

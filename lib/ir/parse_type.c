@@ -19,16 +19,13 @@ th_status th_parse_number(th_parser *p, const th_expr **out_num) {
   th_lex *lex = &p->lex;
   bool empty = th_lex_done(lex);
   th_loc loc = th_lex_loc(lex);
-  bool is_long = lex->stop - lex->at > TH_TEXT_EXPR_SIZE;
-  const char *end = is_long ? lex->at + TH_TEXT_EXPR_SIZE : lex->stop;
   const char *at = lex->at;
-  const th_expr *num = empty ? NULL : th_expr_parse(p->ir, &at, end);
-  if (num && is_long && at == end) {
-    return th_parse_error(p, "an expression has at most %d bytes",
-                          TH_TEXT_EXPR_SIZE);
-  }
+  const th_expr *num = empty ? NULL : th_expr_parse(p->ir, &at, lex->stop);
   if (!num) {
-    return th_parse_error(p, "expected a number, a name or an expression");
+    return th_parse_error(p,
+                          "expected a number, a name or an expression of at "
+                          "most %d parts",
+                          TH_EXPR_SIZE);
   }
   type_symbols symbols = {.p = p};
   th_expr_symbols(num, type_check_symbol, &symbols);
