@@ -186,7 +186,7 @@ static value pow_log2(th_emit *e, value x) {
   return th_emit_fma(e, y, s, k);
 }
 
-// 2^x in f64 for |x| up to 200, by Taylor's series.
+// 2^x in f64, by Taylor's series, for x in [-1023, 1023]; 0 at -1023.
 static value pow_exp2(th_emit *e, value x) {
   const double l = M_LN2, l2 = l * l, l4 = l2 * l2;
   const double p[] = {l4 * l4 / 40320,
@@ -246,7 +246,7 @@ value th_math_pow_special(th_emit *e, value x, value y, value size) {
 value th_f32_pow(th_emit *e, value x, value y) {
   value log2 = pow_log2(e, th_math_widen(e, th_emit_fabs(e, x)));
   value power = th_emit_fmul(e, log2, th_math_widen(e, y));
-  power = th_emit_fmax(e, power, th_emit_float(e, power, -160.0));
+  power = th_emit_fmax(e, power, th_emit_float(e, power, -1023.0));
   power = th_emit_fmin(e, power, th_emit_float(e, power, 130.0));
   value size = th_math_narrow(e, pow_exp2(e, power));
   return th_math_pow_special(e, x, y, size);

@@ -37,7 +37,8 @@ static value f64_power_of_two(th_emit *e, value n, LLVMTypeRef type) {
   return th_emit_from_bits(e, th_emit_shl(e, biased, 52), type);
 }
 
-// Halved with a logical shift: AVX2 has no arithmetic one of 64 bits.
+// As f32_scale: -2046 gives 0 without an underflow.  Halved with a logical
+// shift: AVX2 has no arithmetic one of 64 bits.
 value th_f64_scale(th_emit *e, value p, value n) {
   LLVMTypeRef type = LLVMTypeOf(p);
   value raised = th_emit_add(e, n, th_emit_int(e, n, 4096));
@@ -75,7 +76,8 @@ f64_exp_parts th_f64_exp_pair(th_emit *e, value x, value low) {
 
 // exp(x) * 2^shift, which overflows only where it must.
 static value f64_exp_shifted(th_emit *e, value x, int shift) {
-  f64_exp_parts y = th_f64_exp_pair(e, th_f64_clamp(e, x, -746.0, 711.0), NULL);
+  f64_exp_parts y =
+      th_f64_exp_pair(e, th_f64_clamp(e, x, -1418.0, 711.0), NULL);
   value power = y.power;
   if (shift != 0) {
     power = th_emit_add(e, power, th_emit_int(e, power, shift));
@@ -87,7 +89,7 @@ static value f64_exp_shifted(th_emit *e, value x, int shift) {
 value th_f64_exp(th_emit *e, value x) { return f64_exp_shifted(e, x, 0); }
 
 value th_f64_exp2(th_emit *e, value x) {
-  value clamped = th_f64_clamp(e, x, -1080.0, 1025.0);
+  value clamped = th_f64_clamp(e, x, -2046.0, 1025.0);
   f64_rounded n = th_f64_round(e, clamped, 1.0);
   value r = th_emit_fsub(e, clamped, n.n);
   math_pair y = th_f64_exp2_small(e, r, NULL);

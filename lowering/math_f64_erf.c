@@ -50,7 +50,8 @@ static math_pair erf_scaled(th_emit *e, value t) {
   return (math_pair){sum.hi, low};
 }
 
-// erfc(t) for t in [0.45, 28].
+// erfc(t) for t in [0.45, 28]; beyond, 0 or what is too small to be told from
+// it.
 static value erf_complement(th_emit *e, value t) {
   value one = th_emit_float(e, t, 1.0);
   math_pair g = erf_scaled(e, t);
@@ -77,10 +78,13 @@ value th_f64_erf(th_emit *e, value x) {
   value large = th_emit_fcmp(e, LLVMRealOGE, t, one);
   value inner = th_emit_select(e, large, one, x);
   value small = th_emit_fadd(e, inner, erf_small(e, inner));
-  value rest = erf_complement(e, th_f64_clamp(e, t, 1.0, 28.0));
+  value rest = erf_complement(e, th_f64_clamp(e, t, 1.0, 6.0));
   value far = th_emit_copysign(e, th_emit_fsub(e, one, rest), x);
   return th_emit_select(e, large, far, small);
 }
+
+// sqrt(2046 ln 2): from here on exp(-t^2) is made 0 (th_f64_scale).
+#define ERFC_ZERO 37.6587
 
 // From 1/2 on by exp; below, 1 - erf, from 1/4 on as 1/2 - (erf - 1/2), so
 // that little is lost; negative ones are 2 - erfc(-x).
@@ -88,7 +92,7 @@ value th_f64_erfc(th_emit *e, value x) {
   value t = th_emit_fabs(e, x);
   value one = th_emit_float(e, x, 1.0), half = th_emit_float(e, x, 0.5);
   value large = th_emit_fcmp(e, LLVMRealOGE, t, half);
-  value rest = erf_complement(e, th_f64_clamp(e, t, 0.5, 28.0));
+  value rest = erf_complement(e, th_f64_clamp(e, t, 0.5, ERFC_ZERO));
   value negative = th_emit_fcmp(e, LLVMRealOLT, x, th_emit_float(e, x, 0.0));
   value mirrored = th_emit_fsub(e, th_emit_float(e, x, 2.0), rest);
   value far = th_emit_select(e, negative, mirrored, rest);
@@ -159,7 +163,7 @@ value th_f64_pow(th_emit *e, value x, value y) {
   math_pair log2 = pow_log2(e, th_emit_fabs(e, x));
   math_pair power = th_math_two_product(e, log2.hi, y);
   value low = th_emit_fma(e, log2.lo, y, power.lo);
-  value clamped = th_f64_clamp(e, power.hi, -1080.0, 1025.0);
+  value clamped = th_f64_clamp(e, power.hi, -2046.0, 1025.0);
   value kept = th_emit_fcmp(e, LLVMRealOEQ, clamped, power.hi);
   low = th_emit_select(e, kept, low, th_emit_float(e, x, 0.0));
   f64_rounded n = th_f64_round(e, clamped, 1.0);
