@@ -5,6 +5,8 @@
 #include "lowering/gen.h"
 
 #include "lowering/convert.h"
+#include "lowering/integer.h"
+#include "lowering/math.h"
 
 bool th_gen_varies(const th_gen *g, th_var_set depends) {
   return g->lane >= 0 && (depends >> g->lane & 1);
@@ -104,6 +106,8 @@ static LLVMValueRef expr_float_op(th_gen *g, const th_expr *e,
     return th_emit_fmul(m, a, b);
   case TH_X_DIV:
     return th_emit_fdiv(m, a, b);
+  case TH_X_POW:
+    return th_math_pow(m, a, b);
   case TH_X_FLOORDIV:
     return th_emit_floor(m, th_emit_fdiv(m, a, b));
   case TH_X_MIN:
@@ -136,6 +140,8 @@ static LLVMValueRef expr_int_op(th_gen *g, const th_expr *e, LLVMValueRef a,
     return expr_floordiv(g, e, a, b, false);
   case TH_X_MOD:
     return expr_floordiv(g, e, a, b, true);
+  case TH_X_POW:
+    return th_int_pow(m, a, b, false);
   case TH_X_MIN:
     return th_emit_select(m, th_emit_icmp(m, LLVMIntSLT, a, b), a, b);
   case TH_X_MAX:

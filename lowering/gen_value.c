@@ -88,6 +88,15 @@ static const value_binary value_binaries[] = {
     {TH_OP_maximum, TH_MATH_maximum},
 };
 
+// 0 for NaN, unlike th_math_sign.
+static LLVMValueRef value_sign(th_emit *e, LLVMValueRef v) {
+  LLVMValueRef zero = th_emit_float(e, v, 0);
+  LLVMValueRef more = th_emit_fcmp(e, LLVMRealOGT, v, zero);
+  LLVMValueRef less = th_emit_fcmp(e, LLVMRealOLT, v, zero);
+  LLVMValueRef one = th_emit_float(e, v, 1), minus = th_emit_float(e, v, -1);
+  return th_emit_select(e, more, one, th_emit_select(e, less, minus, zero));
+}
+
 static LLVMValueRef value_infinite(th_emit *e, LLVMValueRef v,
                                    LLVMRealPredicate p) {
   return th_emit_fcmp(e, p, th_emit_fabs(e, v), th_emit_float(e, v, INFINITY));
@@ -155,6 +164,8 @@ static LLVMValueRef value_float_simple(th_gen *g, const th_node *node,
     return th_emit_trunc(e, th_emit_fdiv(e, a[0], a[1]));
   case TH_OP_copysign:
     return th_emit_copysign(e, a[0], a[1]);
+  case TH_OP_sign:
+    return value_sign(e, a[0]);
   case TH_OP_isnan:
     return th_emit_is_nan(e, a[0]);
   case TH_OP_isinf:
@@ -245,6 +256,11 @@ static LLVMValueRef value_int_sign(th_emit *e, LLVMValueRef x) {
   return th_emit_select(e, more, one, th_emit_select(e, less, minus, zero));
 }
 
+static LLVMValueRef value_unsigned_sign(th_emit *e, LLVMValueRef x) {
+  LLVMValueRef zero = th_emit_int(e, x, 0), one = th_emit_int(e, x, 1);
+  return th_emit_select(e, th_emit_icmp(e, LLVMIntNE, x, zero), one, zero);
+}
+
 static LLVMValueRef value_int_simple(th_gen *g, const th_node *node,
                                      LLVMValueRef *a, bool is_unsigned) {
   th_emit *e = &g->e;
@@ -278,7 +294,7 @@ static LLVMValueRef value_int_simple(th_gen *g, const th_node *node,
     return th_emit_select(e, negative, th_emit_sub(e, zero, a[0]), a[0]);
   }
   case TH_OP_sign:
-    return is_unsigned ? NULL : value_int_sign(e, a[0]);
+    return is_unsigned ? value_unsigned_sign(e, a[0]) : value_int_sign(e, a[0]);
   case TH_OP_floor:
   case TH_OP_ceil:
   case TH_OP_trunc:

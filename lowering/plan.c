@@ -331,8 +331,8 @@ static th_var_set plan_conflicting(const th_nest *n, uint32_t phase) {
   th_var_set set = 0;
   for (uint32_t i = 0; i < n->store_count; i++) {
     const th_store *s = &n->stores[i];
-    if (s->phase != phase || s->phase == 0) {
-      continue; // the first phase of a kernel stores each element once
+    if (s->phase != phase) {
+      continue;
     }
     for (uint32_t k = 0; k < n->space.opaque_count; k++) {
       if (th_space_mentions(s->offset, n->space.opaques[k].symbol)) {

@@ -114,9 +114,13 @@ th_node *th_rule_reduction(th_nest *n, const th_stmt *stmt, uint16_t out,
   th_dtype dtype = th_result_dtype(stmt, out);
   th_var_set vars = rule_reduce_index(n, stmt, th_stmt_bool(stmt, 2), index,
                                       at, reduced);
+  // any and all of u8 are u8, but 0 or 1.
+  bool truth = stmt->op->op == TH_OP_any || stmt->op->op == TH_OP_all;
+  th_dtype by = truth ? TH_BOOL : dtype;
   th_node *x =
-      th_node_convert(n, th_nest_pull(n, th_operand(stmt, 0), at), dtype);
-  return th_node_reduce(n, stmt->op->op, dtype, stmt, x, vars, NULL);
+      th_node_convert(n, th_nest_pull(n, th_operand(stmt, 0), at), by);
+  th_node *node = th_node_reduce(n, stmt->op->op, by, stmt, x, vars, NULL);
+  return th_node_convert(n, node, dtype);
 }
 
 th_node *th_rule_arg_reduction(th_nest *n, const th_stmt *stmt, uint16_t out,

@@ -253,7 +253,8 @@ static th_node *rule_average(th_nest *n, const th_stmt *stmt,
   th_node *node = rule_window_pull(n, x, w, sum, th_int(n->ir, 0));
   node = th_node_reduce(n, TH_OP_sum, sum, stmt, node, w->vars, NULL);
   th_node *by = th_node_convert(n, th_node_index(n, count), sum);
-  node = th_node_apply(n, TH_OP_div, sum, stmt, (th_node *[]){node, by}, 2);
+  th_op divide = th_dtype_is_float(sum) ? TH_OP_div : TH_OP_trunc_divide;
+  node = th_node_apply(n, divide, sum, stmt, (th_node *[]){node, by}, 2);
   return th_node_convert(n, node, dtype);
 }
 
