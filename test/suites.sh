@@ -226,9 +226,9 @@ suite_mini() {
   local archive executors
   need "$2" || return
   sanitizer_start
-  for archive in test/conformance/*.pt2; do
+  for archive in test/conformance/*.safetensors; do
     for executors in ref host; do
-      cases "$1" "${archive%.pt2}" --executors "$executors"
+      cases "$1" "${archive%.safetensors}" --executors "$executors"
     done
   done
   sanitizer_end
