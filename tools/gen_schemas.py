@@ -73,7 +73,16 @@ def text_of(args):
 
 
 def quote(text):
-    return '"%s"' % text.replace("\\", "\\\\").replace('"', '\\"')
+    """A C string; a long one in pieces, a line each."""
+    pieces, line = [], ""
+    for word in re.split(r"(?<=, )", text):
+        if len(line) + len(word) > 80:
+            pieces.append(line)
+            line = ""
+        line += word
+    pieces.append(line)
+    return "\n       ".join(
+        '"%s"' % p.replace("\\", "\\\\").replace('"', '\\"') for p in pieces)
 
 
 def bare(args):

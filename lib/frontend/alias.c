@@ -151,8 +151,7 @@ static th_value *alias_unsplit(th_builder *b, const alias_step *step,
   for (uint32_t i = 0; i < step->out; i++) {
     start = th_expr_add(b->ir, start, args[1].items[i].num);
   }
-  const th_expr *end =
-      th_expr_add(b->ir, start, args[1].items[step->out].num);
+  const th_expr *end = th_expr_add(b->ir, start, args[1].items[step->out].num);
   return TH_BUILD(b, slice_scatter, th_v(whole), th_v(part), args[2],
                   th_n(start), th_n(end), th_i(b->ir, 1));
 }
@@ -169,12 +168,10 @@ static th_value *alias_unfold_back(th_builder *b, const alias_step *step,
     strides[i] = th_type_stride(b->ir, &row_major, i);
   }
   strides[type->rank] = strides[dim];
-  strides[dim] =
-      th_expr_mul(b->ir, strides[dim], step->stmt->args[3].num);
-  return TH_BUILD(
-      b, as_strided_scatter, th_v(whole), th_v(part),
-      th_nums(b->ir, part->type.dims, part->type.rank),
-      th_nums(b->ir, strides, part->type.rank), th_i(b->ir, 0));
+  strides[dim] = th_expr_mul(b->ir, strides[dim], step->stmt->args[3].num);
+  return TH_BUILD(b, as_strided_scatter, th_v(whole), th_v(part),
+                  th_nums(b->ir, part->type.dims, part->type.rank),
+                  th_nums(b->ir, strides, part->type.rank), th_i(b->ir, 0));
 }
 
 // `whole` with the window of `step` replaced by `part`.
@@ -198,8 +195,8 @@ static th_value *alias_put_back(th_pt2_graph *graph, const alias_step *step,
   case TH_OP_slice:
     return alias_same_dims(&whole->type, &part->type)
                ? part
-               : TH_BUILD(b, slice_scatter, th_v(whole), th_v(part), a[1],
-                          a[2], a[3], a[4]);
+               : TH_BUILD(b, slice_scatter, th_v(whole), th_v(part), a[1], a[2],
+                          a[3], a[4]);
   case TH_OP_select:
     return TH_BUILD(b, select_scatter, th_v(whole), th_v(part), a[1], a[2]);
   case TH_OP_unbind:
@@ -247,8 +244,8 @@ static th_value *alias_fit(th_builder *b, th_value *value,
 
 // The parent's value once the window `tensor` on it holds `part`.
 static th_value *alias_into_parent(th_pt2_graph *graph,
-                                   const th_pt2_tensor *tensor,
-                                   th_value *whole, th_value *part) {
+                                   const th_pt2_tensor *tensor, th_value *whole,
+                                   th_value *part) {
   alias_step steps[ALIAS_CHAIN];
   th_value *wholes[ALIAS_CHAIN + 1];
   int count = alias_chain(tensor->from, tensor->made, steps);

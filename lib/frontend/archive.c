@@ -48,8 +48,8 @@ bool th_pt2_source_is_foreign(const th_pt2_source *source) {
 
 // ---- checked access to JSON ------------------------------------------------
 
-th_status th_json_error(th_json_place place, const th_json *at,
-                        const char *fmt, ...) {
+th_status th_json_error(th_json_place place, const th_json *at, const char *fmt,
+                        ...) {
   char text[512];
   va_list args;
   va_start(args, fmt);
@@ -169,8 +169,8 @@ static const char *archive_root(th_pt2 *archive) {
 }
 
 static th_status archive_not_one(th_pt2 *archive, const char *what) {
-  return th_error(archive->ctx, TH_PARSE, (th_loc){.file = archive->name},
-                  "%s", what);
+  return th_error(archive->ctx, TH_PARSE, (th_loc){.file = archive->name}, "%s",
+                  what);
 }
 
 static th_status archive_check_order(th_pt2 *archive) {
@@ -254,8 +254,8 @@ static th_status archive_open(th_context *ctx, archive_job *job,
   archive->source = bytes;
   th_arena_init(&archive->arena, &ctx->unwind);
   if (options) {
-    size_t known = options->size < sizeof *options ? options->size
-                                                   : sizeof *options;
+    size_t known =
+        options->size < sizeof *options ? options->size : sizeof *options;
     memcpy(&archive->options, options, known);
   }
   job->archive = archive;
@@ -284,9 +284,8 @@ th_status th_pt2_open(th_context *ctx, const char *path,
 }
 
 th_status th_pt2_open_memory(th_context *ctx, const char *name,
-                             const void *data, size_t size,
-                             th_deleter release, void *user,
-                             const th_pt2_options *options,
+                             const void *data, size_t size, th_deleter release,
+                             void *user, const th_pt2_options *options,
                              th_pt2 **out_archive) {
   // Nobody writes: storages over foreign bytes are read-only.
   archive_job job = {.name = name,

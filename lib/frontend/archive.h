@@ -18,9 +18,9 @@ typedef struct th_pt2_source th_pt2_source;
 // A tensor in a storage of the archive.
 typedef struct th_pt2_record {
   const char *fqn;
-  const char *payload; // for diagnostics and ties: equal is one storage
-  char *data;          // of the whole storage
-  size_t bytes;        // 0: saved without data
+  const char *payload;   // for diagnostics and ties: equal is one storage
+  char *data;            // of the whole storage
+  size_t bytes;          // 0: saved without data
   const char *bad_dtype; // not NULL: a dtype that tensors do not have
   th_dtype dtype;
   int rank;
@@ -51,8 +51,8 @@ struct th_pt2 {
   th_pt2_options options;
   th_pt2_program *programs;
   uint32_t program_count, program_cap;
-  th_map storages;              // payload -> th_storage
-  th_map samples;               // random tensors by payload
+  th_map storages;               // payload -> th_storage
+  th_map samples;                // random tensors by payload
   th_safetensors **replacements; // newest last
   uint32_t replacement_count, replacement_cap;
 };
@@ -96,8 +96,8 @@ th_status th_json_need(th_json_place place, const th_json *object,
 // The only member of a union {"tag": value}; *out_tag is the key.
 th_status th_json_union(th_json_place place, const th_json *value,
                         const th_json **out_tag, const th_json **out_value);
-th_status th_json_error(th_json_place place, const th_json *at,
-                        const char *fmt, ...) TH_PRINTF(3, 4);
+th_status th_json_error(th_json_place place, const th_json *at, const char *fmt,
+                        ...) TH_PRINTF(3, 4);
 
 // The archive's number of an element type.  False: not one of ours, and
 // *out_name says which.

@@ -85,8 +85,7 @@ bool th_aten_find(const th_pt2_graph *graph, const char *target,
     return false;
   }
   out_target->out = true;
-  return aten_row(graph,
-                  th_arena_printf(graph->arena, "aten.%s", functional),
+  return aten_row(graph, th_arena_printf(graph->arena, "aten.%s", functional),
                   out_target);
 }
 
@@ -202,8 +201,7 @@ th_status th_call_return_arg(th_call *call, th_pt2_arg arg) {
 }
 
 th_status th_call_return_num(th_call *call, const th_expr *num) {
-  return th_call_return_arg(call,
-                            (th_pt2_arg){.kind = TH_PT2_NUM, .num = num});
+  return th_call_return_arg(call, (th_pt2_arg){.kind = TH_PT2_NUM, .num = num});
 }
 
 th_status th_call_return_stmt(th_call *call, const th_stmt *stmt) {
@@ -294,14 +292,12 @@ static const th_expr *aten_fold(th_ir *ir, const th_op_info *op,
   }
 }
 
-static th_status aten_statement(aten_reader *r, const char *name,
-                                th_arg *out) {
+static th_status aten_statement(aten_reader *r, const char *name, th_arg *out) {
   th_pt2_graph *graph = r->call->graph;
   th_arg args[ATEN_ARGS];
   uint32_t count, which = 0;
   TH_TRY(aten_list(r, ')', args, &count));
-  const th_op_info *op =
-      th_op_find(graph->archive->ctx, name, strlen(name));
+  const th_op_info *op = th_op_find(graph->archive->ctx, name, strlen(name));
   if (!op) {
     return aten_bug(r);
   }

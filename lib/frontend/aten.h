@@ -9,7 +9,7 @@
 #define TH_ATEN_HELPERS(X)                                                     \
   X(times)    /* x times a number; x itself for 1 */                           \
   X(or)       /* the first unless it is None */                                \
-  X(blend)    /* beta * self + alpha * x; self unread when beta is 0 */         \
+  X(blend)    /* beta * self + alpha * x; self unread when beta is 0 */        \
   X(int)      /* a boolean as a number */                                      \
   X(dims)     /* a dim as a list; None stays */                                \
   X(dtype)    /* the dtype of a tensor */                                      \
@@ -19,6 +19,7 @@
   X(isclose)  /* (self, other, rtol, atol, equal_nan) */                       \
   X(diff)     /* (self, n, dim, prepend, append) */                            \
   X(inner)    /* products over the last dims */                                \
+  X(reduce)   /* by the argument 'reduction' */                                \
   X(nothing)
 
 typedef th_arg (*th_aten_helper)(th_call *call, const th_arg *args,

@@ -44,10 +44,9 @@ th_status th_aten_sym_stride(th_call *call) {
 th_status th_aten_sym_offset(th_call *call) {
   th_pt2_graph *graph = call->graph;
   const th_pt2_arg *self = th_call_arg(call, "self");
-  const th_json *known =
-      self->kind == TH_PT2_TENSOR
-          ? th_json_get(self->tensor->meta, "storage_offset")
-          : NULL;
+  const th_json *known = self->kind == TH_PT2_TENSOR
+                             ? th_json_get(self->tensor->meta, "storage_offset")
+                             : NULL;
   const th_expr *num = known ? th_pt2_number(graph, known) : NULL;
   return th_call_return_num(call, num ? num : th_int(graph->ir, 0));
 }

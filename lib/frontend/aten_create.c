@@ -40,17 +40,17 @@ th_status th_aten_full(th_call *call) {
   th_value *self = th_call_tensor(call, "self");
   const th_expr *value = create_value(call);
   const th_pt2_arg *asked = th_call_arg(call, "dtype");
-  th_dtype dtype = asked->kind == TH_PT2_DTYPE   ? asked->dtype
-                   : self                        ? self->type.dtype
-                   : th_call_is(call, "full")    ? create_of_number(value)
-                                                 : TH_F32;
+  th_dtype dtype = asked->kind == TH_PT2_DTYPE ? asked->dtype
+                   : self                      ? self->type.dtype
+                   : th_call_is(call, "full")  ? create_of_number(value)
+                                               : TH_F32;
   th_arg shape = create_is_like(call) && self ? th_call_shape(call, self)
                                               : th_call_operand(call, "size");
   if (shape.kind != TH_ARG_LIST) {
     shape = th_list(graph->ir, NULL, 0); // scalar_tensor
   }
-  return th_call_return_copy(call, TH_BUILD(graph->b, full, shape,
-                                            th_n(value), th_d(dtype)));
+  return th_call_return_copy(
+      call, TH_BUILD(graph->b, full, shape, th_n(value), th_d(dtype)));
 }
 
 th_status th_aten_arange(th_call *call) {
@@ -61,14 +61,14 @@ th_status th_aten_arange(th_call *call) {
   const th_expr *step = th_call_num(call, "step");
   start = start ? start : th_int(ir, 0);
   step = step ? step : th_int(ir, 1);
-  bool is_float = start->dtype == TH_F64 || end->dtype == TH_F64 ||
-                  step->dtype == TH_F64;
+  bool is_float =
+      start->dtype == TH_F64 || end->dtype == TH_F64 || step->dtype == TH_F64;
   const th_pt2_arg *asked = th_call_arg(call, "dtype");
   th_dtype dtype = asked->kind == TH_PT2_DTYPE ? asked->dtype
                    : is_float                  ? TH_F32
                                                : TH_I64;
-  return th_call_return(call, TH_BUILD(graph->b, arange, th_n(start),
-                                       th_n(end), th_n(step), th_d(dtype)));
+  return th_call_return(call, TH_BUILD(graph->b, arange, th_n(start), th_n(end),
+                                       th_n(step), th_d(dtype)));
 }
 
 // From both ends towards the middle, as PyTorch counts.
@@ -82,9 +82,8 @@ th_status th_aten_linspace(th_call *call) {
   const th_expr *start = th_call_num(call, "start");
   const th_expr *end = th_call_num(call, "end");
   if (steps < 2) {
-    return th_call_return(
-        call, TH_BUILD(b, full, th_ints(ir, &steps, 1), th_n(start),
-                       th_d(dtype)));
+    return th_call_return(call, TH_BUILD(b, full, th_ints(ir, &steps, 1),
+                                         th_n(start), th_d(dtype)));
   }
   const th_expr *pair[] = {th_expr_sub(ir, end, start), th_int(ir, steps - 1)};
   if (start->op != TH_X_CONST || end->op != TH_X_CONST) {
@@ -155,8 +154,7 @@ th_status th_aten_zero(th_call *call) {
     return b->status;
   }
   return th_call_return(call, TH_BUILD(b, full, th_call_shape(call, self),
-                                       th_i(b->ir, 0),
-                                       th_d(self->type.dtype)));
+                                       th_i(b->ir, 0), th_d(self->type.dtype)));
 }
 
 th_status th_aten_copy(th_call *call) {
@@ -166,9 +164,9 @@ th_status th_aten_copy(th_call *call) {
     return call->graph->b->status;
   }
   if (source.kind == TH_ARG_NUM) {
-    return th_call_return(
-        call, TH_BUILD(call->graph->b, full, th_call_shape(call, self), source,
-                       th_d(self->type.dtype)));
+    return th_call_return(call, TH_BUILD(call->graph->b, full,
+                                         th_call_shape(call, self), source,
+                                         th_d(self->type.dtype)));
   }
   return th_call_return(call,
                         create_fitted(call->graph->b, source.value, self));
@@ -188,10 +186,8 @@ th_status th_aten_to(th_call *call) {
                    : other                     ? other->type.dtype
                                                : self->type.dtype;
   if (dtype != self->type.dtype) {
-    return th_call_return_copy(call,
-                               TH_BUILD(b, to, th_v(self), th_d(dtype)));
+    return th_call_return_copy(call, TH_BUILD(b, to, th_v(self), th_d(dtype)));
   }
   bool copies = th_call_is(call, "_to_copy") || th_call_bool(call, "copy");
-  return copies ? th_call_return_copy(call, self)
-                : th_call_return(call, self);
+  return copies ? th_call_return_copy(call, self) : th_call_return(call, self);
 }

@@ -7,23 +7,62 @@
 
 // Source: PyTorch, aten/src/ATen/autocast_mode.h, the lists for the CPU.
 static const char *const aten_lower[] = {
-    "conv1d",  "conv2d",   "conv3d",      "bmm",
-    "mm",      "linalg_vecdot", "baddbmm", "addmm",
-    "addbmm",  "linear",   "_convolution", "matmul",
-    "conv_tbc", "mkldnn_rnn_layer", "conv_transpose1d", "conv_transpose2d",
-    "conv_transpose3d", "scaled_dot_product_attention",
-    "_native_multi_head_attention", "convolution", "linalg_matmul",
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "bmm",
+    "mm",
+    "linalg_vecdot",
+    "baddbmm",
+    "addmm",
+    "addbmm",
+    "linear",
+    "_convolution",
+    "matmul",
+    "conv_tbc",
+    "mkldnn_rnn_layer",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
+    "scaled_dot_product_attention",
+    "_native_multi_head_attention",
+    "convolution",
+    "linalg_matmul",
 };
 static const char *const aten_float[] = {
-    "avg_pool3d", "binary_cross_entropy", "grid_sampler", "polar", "prod",
-    "quantile", "nanquantile", "stft", "cdist", "trace", "cholesky",
-    "pdist", "cosine_embedding_loss", "nll_loss", "nll_loss2d",
-    "hinge_embedding_loss", "poisson_nll_loss", "smooth_l1_loss",
-    "cross_entropy_loss", "l1_loss", "huber_loss", "margin_ranking_loss",
-    "soft_margin_loss", "triplet_margin_loss", "multi_margin_loss",
-    "ctc_loss", "kl_div", "multilabel_margin_loss",
-    "binary_cross_entropy_with_logits", "upsample_nearest1d",
-    "upsample_nearest2d", "upsample_nearest3d", "mse_loss",
+    "avg_pool3d",
+    "binary_cross_entropy",
+    "grid_sampler",
+    "polar",
+    "prod",
+    "quantile",
+    "nanquantile",
+    "stft",
+    "cdist",
+    "trace",
+    "cholesky",
+    "pdist",
+    "cosine_embedding_loss",
+    "nll_loss",
+    "nll_loss2d",
+    "hinge_embedding_loss",
+    "poisson_nll_loss",
+    "smooth_l1_loss",
+    "cross_entropy_loss",
+    "l1_loss",
+    "huber_loss",
+    "margin_ranking_loss",
+    "soft_margin_loss",
+    "triplet_margin_loss",
+    "multi_margin_loss",
+    "ctc_loss",
+    "kl_div",
+    "multilabel_margin_loss",
+    "binary_cross_entropy_with_logits",
+    "upsample_nearest1d",
+    "upsample_nearest2d",
+    "upsample_nearest3d",
+    "mse_loss",
 };
 
 bool th_call_is(const th_call *call, const char *packet) {
@@ -123,8 +162,7 @@ th_arg th_aten_at_times(th_call *call, const th_arg *args, uint32_t count) {
   }
   if (args[0].kind == TH_ARG_NUM) {
     const th_expr *pair[] = {args[0].num, args[1].num};
-    const th_expr *product =
-        th_expr_make(call->graph->ir, TH_X_MUL, pair, 2);
+    const th_expr *product = th_expr_make(call->graph->ir, TH_X_MUL, pair, 2);
     return product ? th_n(product) : th_none();
   }
   return th_v(TH_BUILD(call->graph->b, mul, args[0], args[1]));
@@ -194,8 +232,7 @@ th_arg th_aten_at_ones(th_call *call, const th_arg *args, uint32_t count) {
   return th_ints(call->graph->ir, dims, n);
 }
 
-th_arg th_aten_at_channels(th_call *call, const th_arg *args,
-                           uint32_t count) {
+th_arg th_aten_at_channels(th_call *call, const th_arg *args, uint32_t count) {
   (void)count;
   th_builder *b = call->graph->b;
   if (args[0].kind != TH_ARG_VALUE || args[1].kind != TH_ARG_VALUE) {
@@ -207,8 +244,7 @@ th_arg th_aten_at_channels(th_call *call, const th_arg *args,
     dims[i] = i == 1 ? -1 : 1;
   }
   // One or no dimension: a single number for all.
-  return th_v(TH_BUILD(b, reshape, args[0],
-                       th_ints(b->ir, dims, rank)));
+  return th_v(TH_BUILD(b, reshape, args[0], th_ints(b->ir, dims, rank)));
 }
 
 // |self - other| <= atol + rtol * |other|, or equal.
@@ -254,8 +290,8 @@ th_arg th_aten_at_diff(th_call *call, const th_arg *args, uint32_t count) {
                        : TH_BUILD(b, cat, th_list(ir, parts, n), args[2]);
   for (int64_t i = 0; x && i < times && i < 64; i++) {
     th_value *later = TH_BUILD(b, slice, th_v(x), args[2], th_i(ir, 1));
-    th_value *sooner = TH_BUILD(b, slice, th_v(x), args[2], th_i(ir, 0),
-                                th_i(ir, -1));
+    th_value *sooner =
+        TH_BUILD(b, slice, th_v(x), args[2], th_i(ir, 0), th_i(ir, -1));
     if (!later || !sooner) {
       return th_none();
     }
@@ -285,6 +321,13 @@ th_arg th_aten_at_inner(th_call *call, const th_arg *args, uint32_t count) {
   return th_v(TH_BUILD(b, sum, th_v(product),
                        th_ints(b->ir, (const int64_t[]){-1}, 1),
                        th_b(b->ir, false), th_d(args[0].value->type.dtype)));
+}
+
+th_arg th_aten_at_reduce(th_call *call, const th_arg *args, uint32_t count) {
+  (void)count;
+  return args[0].kind == TH_ARG_VALUE
+             ? th_v(th_call_reduce(call, args[0].value))
+             : th_none();
 }
 
 th_arg th_aten_at_nothing(th_call *call, const th_arg *args, uint32_t count) {

@@ -26,8 +26,8 @@ static th_status index_positions(th_call *call, th_arg *out_list) {
     }
     th_value *where = TH_BUILD(b, nonzero, item);
     for (uint8_t k = 0; where && k < item.value->type.rank; k++) {
-      items[n++] = th_v(TH_BUILD(b, select, th_v(where), th_i(b->ir, 1),
-                                 th_i(b->ir, k)));
+      items[n++] = th_v(
+          TH_BUILD(b, select, th_v(where), th_i(b->ir, 1), th_i(b->ir, k)));
     }
   }
   *out_list = th_list(graph->ir, items, n);
@@ -41,15 +41,13 @@ th_status th_aten_index(th_call *call) {
     return call->graph->b->status;
   }
   TH_TRY(index_positions(call, &list));
-  return th_call_return(call,
-                        TH_BUILD(call->graph->b, index, th_v(x), list));
+  return th_call_return(call, TH_BUILD(call->graph->b, index, th_v(x), list));
 }
 
 // x[mask] = v where v does not depend on which elements the mask takes: v
 // broadcasts over the dimensions behind the mask.  NULL: it does, or there are
 // other indices.
-static th_value *index_put_mask(th_call *call, th_value *x,
-                                th_value *values) {
+static th_value *index_put_mask(th_call *call, th_value *x, th_value *values) {
   th_builder *b = call->graph->b;
   const th_pt2_arg *indices = th_call_arg(call, "indices");
   if (th_call_bool(call, "accumulate") || indices->count == 0 ||
@@ -92,9 +90,9 @@ th_status th_aten_index_put(th_call *call) {
   }
   th_arg list;
   TH_TRY(index_positions(call, &list));
-  return th_call_return(call, TH_BUILD(b, index_put, th_v(x), list,
-                                       th_v(values),
-                                       th_call_operand(call, "accumulate")));
+  return th_call_return(call,
+                        TH_BUILD(b, index_put, th_v(x), list, th_v(values),
+                                 th_call_operand(call, "accumulate")));
 }
 
 th_status th_aten_index_fill(th_call *call) {
@@ -106,8 +104,14 @@ th_status th_aten_index_fill(th_call *call) {
     return b->status;
   }
   int dim = th_call_dim(call, "dim", x->type.rank);
-  if (dim < 0 || x->type.rank == 0) {
-    return th_call_error(call->graph, TH_INVALID, "no such dimension");
+  bool single = x->type.rank == 0;
+  if (single) {
+    x = TH_BUILD(b, unsqueeze, th_v(x), th_i(b->ir, 0));
+  }
+  if (!x || dim < 0) {
+    return b->status
+               ? b->status
+               : th_call_error(call->graph, TH_INVALID, "no such dimension");
   }
   if (index->type.rank == 0) {
     index = TH_BUILD(b, unsqueeze, th_v(index), th_i(b->ir, 0));
@@ -123,20 +127,23 @@ th_status th_aten_index_fill(th_call *call) {
   } else {
     source = TH_BUILD(b, full, shape, value, th_d(x->type.dtype));
   }
-  return th_call_return(call,
-                        TH_BUILD(b, index_copy, th_v(x), th_i(b->ir, dim),
-                                 th_v(index), th_v(source)));
+  th_value *y = TH_BUILD(b, index_copy, th_v(x), th_i(b->ir, dim), th_v(index),
+                         th_v(source));
+  if (single) {
+    y = TH_BUILD(b, squeeze, th_v(y), th_ints(b->ir, (int64_t[]){0}, 1));
+  }
+  return th_call_return(call, y);
 }
 
 th_status th_aten_one_hot(th_call *call) {
   th_builder *b = call->graph->b;
   const th_expr *classes = th_call_num(call, "num_classes");
   if (!classes || th_is_int(classes, -1)) {
-    return th_call_unsupported(call, "a number of classes that depends on data");
+    return th_call_unsupported(call,
+                               "a number of classes that depends on data");
   }
-  return th_call_return(call, TH_BUILD(b, one_hot,
-                                       th_call_operand(call, "self"),
-                                       th_n(classes)));
+  return th_call_return(
+      call, TH_BUILD(b, one_hot, th_call_operand(call, "self"), th_n(classes)));
 }
 
 // Both get the sizes of the other where they have 1, but for `dim`.
@@ -176,8 +183,8 @@ th_status th_aten_take_along_dim(th_call *call) {
   }
   th_value *wide = index_matched(b, x, index, dim);
   index = index_matched(b, index, x, dim);
-  return th_call_return(call, TH_BUILD(b, gather, th_v(wide),
-                                       th_i(b->ir, dim), th_v(index)));
+  return th_call_return(
+      call, TH_BUILD(b, gather, th_v(wide), th_i(b->ir, dim), th_v(index)));
 }
 
 th_status th_aten_masked_select(th_call *call) {
@@ -190,14 +197,14 @@ th_status th_aten_masked_select(th_call *call) {
   th_arg flat = th_ints(b->ir, (const int64_t[]){-1}, 1);
   // Broadcast by a choice between equal things.
   th_value *wide = TH_BUILD(b, where, th_v(mask), th_v(x), th_v(x));
-  mask = wide ? TH_BUILD(b, expand, th_v(mask), th_call_shape(call, wide))
-              : NULL;
+  mask =
+      wide ? TH_BUILD(b, expand, th_v(mask), th_call_shape(call, wide)) : NULL;
   mask = TH_BUILD(b, reshape, th_v(mask), flat);
   wide = TH_BUILD(b, reshape, th_v(wide), flat);
   th_value *at = TH_BUILD(b, nonzero, th_v(mask));
   at = TH_BUILD(b, select, th_v(at), th_i(b->ir, 1), th_i(b->ir, 0));
-  return th_call_return(call, TH_BUILD(b, index_select, th_v(wide),
-                                       th_i(b->ir, 0), th_v(at)));
+  return th_call_return(
+      call, TH_BUILD(b, index_select, th_v(wide), th_i(b->ir, 0), th_v(at)));
 }
 
 th_status th_aten_nonzero_numpy(th_call *call) {
@@ -212,8 +219,7 @@ th_status th_aten_nonzero_numpy(th_call *call) {
   }
   th_value *at = x ? TH_BUILD(b, nonzero, th_v(x)) : NULL;
   for (uint8_t i = 0; at && i < x->type.rank; i++) {
-    parts[i] =
-        TH_BUILD(b, select, th_v(at), th_i(b->ir, 1), th_i(b->ir, i));
+    parts[i] = TH_BUILD(b, select, th_v(at), th_i(b->ir, 1), th_i(b->ir, i));
   }
   return at ? th_call_return_list(call, parts, x->type.rank) : b->status;
 }

@@ -135,11 +135,40 @@ th_status th_aten_vector_norm(th_call *call) {
   }
   th_dtype own = x.value->type.dtype;
   if (own == TH_F16 || own == TH_BF16) { // powers would overflow
-    th_value *norm = math_norm(b, TH_BUILD(b, to, x, th_d(TH_F32)), p, dims,
-                               keep);
+    th_value *norm =
+        math_norm(b, TH_BUILD(b, to, x, th_d(TH_F32)), p, dims, keep);
     return th_call_return(call, TH_BUILD(b, to, th_v(norm), th_d(own)));
   }
   return th_call_return(call, math_norm(b, x.value, p, dims, keep));
+}
+
+// |x - y|_p along the last dimension; of all pairs of rows for cdist.
+th_status th_aten_distance(th_call *call) {
+  th_builder *b = call->graph->b;
+  th_ir *ir = b->ir;
+  bool pairs = th_call_is(call, "cdist") || th_call_is(call, "_cdist_forward");
+  bool whole = th_call_is(call, "dist");
+  th_value *x = th_call_tensor(call, whole ? "self" : "x1");
+  th_value *y = th_call_tensor(call, whole ? "other" : "x2");
+  const th_expr *order = th_call_num(call, "p");
+  if (!x || !y || !order) {
+    return b->status;
+  }
+  if (pairs) {
+    x = TH_BUILD(b, unsqueeze, th_v(x), th_i(ir, -2));
+    y = TH_BUILD(b, unsqueeze, th_v(y), th_i(ir, -3));
+  }
+  th_value *gap = TH_BUILD(b, sub, th_v(x), th_v(y));
+  const th_expr *eps = th_call_num(call, "eps");
+  if (eps) {
+    gap = TH_BUILD(b, add, th_v(gap), th_n(eps));
+  }
+  th_arg dims = whole ? th_none() : th_ints(ir, (const int64_t[]){-1}, 1);
+  double p = order->dtype == TH_F64 ? order->f : (double)order->i;
+  return gap ? th_call_return(
+                   call, math_norm(b, gap, p, dims,
+                                   th_b(ir, th_call_bool(call, "keepdim"))))
+             : b->status;
 }
 
 // ---- losses ----------------------------------------------------------------
@@ -200,8 +229,7 @@ th_status th_aten_bce_logits(th_call *call) {
     soft = TH_BUILD(b, mul, th_v(more), th_v(soft));
   }
   loss = TH_BUILD(b, sub, th_v(loss), th_v(soft));
-  return th_call_return(call,
-                        th_call_reduce(call, math_weighted(call, loss)));
+  return th_call_return(call, th_call_reduce(call, math_weighted(call, loss)));
 }
 
 // -(y max(log x, -100) + (1 - y) max(log(1 - x), -100))
@@ -219,8 +247,7 @@ th_status th_aten_bce(th_call *call) {
   th_value *left = TH_BUILD(b, mul, th_v(rest), th_v(no));
   th_value *right = TH_BUILD(b, mul, y, th_v(yes));
   th_value *loss = TH_BUILD(b, sub, th_v(left), th_v(right));
-  return th_call_return(call,
-                        th_call_reduce(call, math_weighted(call, loss)));
+  return th_call_return(call, th_call_reduce(call, math_weighted(call, loss)));
 }
 
 // y (log y - x), or exp(y) (y - x) for a target of logarithms
@@ -250,14 +277,14 @@ static th_value *math_class_weight(th_call *call, th_value *target,
   th_builder *b = call->graph->b;
   th_ir *ir = b->ir;
   th_value *weight = th_call_tensor(call, "weight");
-  th_value *used = TH_BUILD(b, ne, th_v(target),
-                            th_call_operand(call, "ignore_index"));
+  th_value *used =
+      TH_BUILD(b, ne, th_v(target), th_call_operand(call, "ignore_index"));
   used = TH_BUILD(b, to, th_v(used), th_d(dtype));
   if (!weight || !safe) {
     return used;
   }
-  th_value *flat = TH_BUILD(b, reshape, th_v(safe),
-                            th_ints(ir, (const int64_t[]){-1}, 1));
+  th_value *flat =
+      TH_BUILD(b, reshape, th_v(safe), th_ints(ir, (const int64_t[]){-1}, 1));
   th_value *own =
       TH_BUILD(b, index_select, th_v(weight), th_i(ir, 0), th_v(flat));
   own = TH_BUILD(b, reshape, th_v(own), th_call_shape(call, safe));
@@ -290,15 +317,13 @@ static th_status math_nll(th_call *call, th_value *x, th_value *target,
   if (target->type.dtype != TH_I64) {
     target = TH_BUILD(b, to, th_v(target), th_d(TH_I64));
   }
-  th_value *used = TH_BUILD(b, ne, th_v(target),
-                            th_call_operand(call, "ignore_index"));
-  th_value *safe =
-      TH_BUILD(b, where, th_v(used), th_v(target), th_i(ir, 0));
+  th_value *used =
+      TH_BUILD(b, ne, th_v(target), th_call_operand(call, "ignore_index"));
+  th_value *safe = TH_BUILD(b, where, th_v(used), th_v(target), th_i(ir, 0));
   th_value *at = TH_BUILD(b, unsqueeze, th_v(safe), th_i(ir, dim));
   th_value *own = TH_BUILD(b, gather, th_v(x), th_i(ir, dim), th_v(at));
   own = TH_BUILD(b, squeeze, th_v(own), th_ints(ir, (int64_t[]){dim}, 1));
-  th_value *weight =
-      math_class_weight(call, target, safe, x->type.dtype);
+  th_value *weight = math_class_weight(call, target, safe, x->type.dtype);
   th_value *loss = TH_BUILD(b, mul, th_v(own), th_v(weight));
   loss = TH_BUILD(b, neg, th_v(loss));
   if (smoothing == 0) {
@@ -311,8 +336,8 @@ static th_status math_nll(th_call *call, th_value *x, th_value *target,
     for (int i = 0; i < x->type.rank; i++) {
       line[i] = i == dim ? -1 : 1;
     }
-    by_class = TH_BUILD(b, reshape, th_v(by_class),
-                        th_ints(ir, line, x->type.rank));
+    by_class =
+        TH_BUILD(b, reshape, th_v(by_class), th_ints(ir, line, x->type.rank));
     each = TH_BUILD(b, mul, th_v(x), th_v(by_class));
   }
   th_value *all =
@@ -337,16 +362,15 @@ th_status th_aten_nll_loss(th_call *call) {
   th_value *x = th_call_tensor(call, "self");
   th_value *target = th_call_tensor(call, "target");
   if (!math_fits_classes(x, target)) {
-    return call->graph->b->status
-               ? call->graph->b->status
-               : th_call_unsupported(call, "such a target");
+    return call->graph->b->status ? call->graph->b->status
+                                  : th_call_unsupported(call, "such a target");
   }
   return math_nll(call, x, target, 0);
 }
 
 // Targets that are probabilities: -sum(w p log_softmax(x)).
-static th_status math_soft_targets(th_call *call, th_value *x,
-                                   th_value *target, double smoothing) {
+static th_status math_soft_targets(th_call *call, th_value *x, th_value *target,
+                                   double smoothing) {
   th_builder *b = call->graph->b;
   th_ir *ir = b->ir;
   int dim = x->type.rank > 1;
@@ -363,8 +387,8 @@ static th_status math_soft_targets(th_call *call, th_value *x,
     for (int i = 0; i < x->type.rank; i++) {
       line[i] = i == dim ? -1 : 1;
     }
-    weight = TH_BUILD(b, reshape, th_v(weight),
-                      th_ints(ir, line, x->type.rank));
+    weight =
+        TH_BUILD(b, reshape, th_v(weight), th_ints(ir, line, x->type.rank));
     loss = TH_BUILD(b, mul, th_v(loss), th_v(weight));
   }
   loss = TH_BUILD(b, sum, th_v(loss), th_ints(ir, (int64_t[]){dim}, 1));
@@ -377,11 +401,9 @@ th_status th_aten_cross_entropy(th_call *call) {
   th_value *x = th_call_tensor(call, "self");
   th_value *target = th_call_tensor(call, "target");
   const th_expr *mix = th_call_num(call, "label_smoothing");
-  double smoothing =
-      !mix ? 0 : mix->dtype == TH_F64 ? mix->f : (double)mix->i;
+  double smoothing = !mix ? 0 : mix->dtype == TH_F64 ? mix->f : (double)mix->i;
   if (!x || !target || x->type.rank == 0) {
-    return b->status ? b->status
-                     : th_call_unsupported(call, "such an input");
+    return b->status ? b->status : th_call_unsupported(call, "such an input");
   }
   th_value *logs =
       TH_BUILD(b, log_softmax, th_v(x), th_i(b->ir, x->type.rank > 1));

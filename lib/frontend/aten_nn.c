@@ -61,15 +61,14 @@ static th_status nn_padding(th_call *call, nn_conv *conv) {
     return nn_same(call, conv);
   }
   int64_t none[TH_MAX_RANK] = {0};
-  conv->padding =
-      th_ints(call->graph->ir, none, conv->weight->type.rank - 2u);
+  conv->padding = th_ints(call->graph->ir, none, conv->weight->type.rank - 2u);
   return TH_OK;
 }
 
 th_status th_aten_conv(th_call *call) {
   th_builder *b = call->graph->b;
-  nn_conv conv = {th_call_tensor(call, "input"),
-                  th_call_tensor(call, "weight"), th_none()};
+  nn_conv conv = {th_call_tensor(call, "input"), th_call_tensor(call, "weight"),
+                  th_none()};
   if (!conv.x || !conv.weight || conv.weight->type.rank < 3) {
     return nn_needs(call, "an input and a weight");
   }
@@ -91,9 +90,8 @@ th_status th_aten_conv(th_call *call) {
   th_value *y = TH_BUILD(
       b, convolution, th_v(conv.x), th_v(conv.weight),
       th_call_operand(call, "bias"), th_call_operand(call, "stride"),
-      conv.padding, th_call_operand(call, "dilation"),
-      th_b(b->ir, transposed), output_padding,
-      th_call_operand(call, "groups"));
+      conv.padding, th_call_operand(call, "dilation"), th_b(b->ir, transposed),
+      output_padding, th_call_operand(call, "groups"));
   if (single) {
     y = TH_BUILD(b, squeeze, th_v(y), th_ints(b->ir, none, 1));
   }
@@ -125,8 +123,7 @@ th_status th_aten_attention(th_call *call) {
 
 th_status th_aten_softmax(th_call *call) {
   th_builder *b = call->graph->b;
-  th_arg dtype =
-      th_call_bool(call, "half_to_float") ? th_d(TH_F32) : th_none();
+  th_arg dtype = th_call_bool(call, "half_to_float") ? th_d(TH_F32) : th_none();
   th_arg x = th_call_operand(call, "self"), dim = th_call_operand(call, "dim");
   return th_call_return(call, th_call_is(call, "_softmax")
                                   ? TH_BUILD(b, softmax, x, dim, dtype)
@@ -141,10 +138,9 @@ th_status th_aten_glu(th_call *call) {
     return nn_needs(call, "a dimension");
   }
   th_ir *ir = b->ir;
-  const th_expr *half =
-      th_expr_floordiv(ir, x->type.dims[dim], th_int(ir, 2));
-  th_value *a = TH_BUILD(b, slice, th_v(x), th_i(ir, dim), th_i(ir, 0),
-                         th_n(half));
+  const th_expr *half = th_expr_floordiv(ir, x->type.dims[dim], th_int(ir, 2));
+  th_value *a =
+      TH_BUILD(b, slice, th_v(x), th_i(ir, dim), th_i(ir, 0), th_n(half));
   th_value *gate =
       TH_BUILD(b, slice, th_v(x), th_i(ir, dim), th_n(half), th_none());
   gate = TH_BUILD(b, sigmoid, th_v(gate));
@@ -169,8 +165,7 @@ th_status th_aten_max_pool(th_call *call) {
                    th_call_operand(call, "dilation"),
                    th_call_operand(call, "ceil_mode")};
   return th_call_return_stmt(
-      call,
-      th_build(b, th_op_row(TH_OP_max_pool), args, TH_COUNT(args), NULL));
+      call, th_build(b, th_op_row(TH_OP_max_pool), args, TH_COUNT(args), NULL));
 }
 
 th_status th_aten_avg_pool(th_call *call) {
@@ -184,9 +179,8 @@ th_status th_aten_avg_pool(th_call *call) {
                      th_call_operand(call, "divisor_override")));
 }
 
-// Sizes from scale factors; only whole results, where both forms agree.
-static th_status nn_scaled_size(th_call *call, const th_value *x,
-                                th_arg *out) {
+// Sizes from whole factors.
+static th_status nn_scaled_size(th_call *call, const th_value *x, th_arg *out) {
   th_ir *ir = call->graph->ir;
   const th_pt2_arg *scales = th_call_arg(call, "scale_factors");
   const th_expr *sizes[TH_MAX_RANK];
@@ -198,17 +192,27 @@ static th_status nn_scaled_size(th_call *call, const th_value *x,
     const th_pt2_arg *item = &scales->items[i];
     double scale = item->kind == TH_PT2_NUM ? nn_number(item->num) : 0;
     const th_expr *size = x->type.dims[i + 2];
-    if (scale >= 1 && scale == floor(scale) && scale < 1e6) {
-      sizes[i] = th_expr_mul(ir, size, th_int(ir, (int64_t)scale));
-    } else if (size->op == TH_X_CONST && scale > 0 && scale < 1e6 &&
-               (double)size->i * scale == floor((double)size->i * scale)) {
-      sizes[i] = th_int(ir, (int64_t)((double)size->i * scale));
-    } else {
-      return th_call_unsupported(call, "a factor that gives no whole size");
+    if (scale > 1e6) {
+      return th_call_unsupported(call, "so large a factor");
     }
+    sizes[i] = th_expr_mul(ir, size, th_int(ir, (int64_t)scale));
   }
   *out = th_nums(ir, sizes, scales->count);
   return TH_OK;
+}
+
+// Factors that make each size a multiple: then sizes say all.
+static bool nn_has_whole_scales(th_call *call, const th_value *x) {
+  const th_pt2_arg *scales = th_call_arg(call, "scale_factors");
+  bool whole =
+      scales->kind == TH_PT2_LIST && scales->count == (x->type.rank - 2u);
+  for (uint32_t i = 0; whole && i < scales->count; i++) {
+    double scale = scales->items[i].kind == TH_PT2_NUM
+                       ? nn_number(scales->items[i].num)
+                       : 0;
+    whole = scale >= 1 && scale == floor(scale);
+  }
+  return whole;
 }
 
 th_status th_aten_upsample_nearest(th_call *call) {
@@ -218,10 +222,13 @@ th_status th_aten_upsample_nearest(th_call *call) {
   }
   th_arg size = th_call_operand(call, "output_size");
   if (size.kind == TH_ARG_NONE) {
+    if (!nn_has_whole_scales(call, x)) {
+      return th_aten_upsample(call);
+    }
     TH_TRY(nn_scaled_size(call, x, &size));
   }
-  return th_call_return(call, TH_BUILD(call->graph->b, upsample_nearest,
-                                       th_v(x), size));
+  return th_call_return(
+      call, TH_BUILD(call->graph->b, upsample_nearest, th_v(x), size));
 }
 
 // ---- batch normalisation ---------------------------------------------------
@@ -293,9 +300,8 @@ th_status th_aten_batch_norm(th_call *call) {
     return b->status;
   }
   TH_TRY(nn_batch_norm_results(call, stmt));
-  bool functional =
-      th_call_is(call, "_native_batch_norm_legit_functional") ||
-      th_call_is(call, "_batch_norm_with_update_functional");
+  bool functional = th_call_is(call, "_native_batch_norm_legit_functional") ||
+                    th_call_is(call, "_batch_norm_with_update_functional");
   return training && !functional ? nn_write_stats(call, stmt) : TH_OK;
 }
 
@@ -303,9 +309,9 @@ th_status th_aten_batch_norm(th_call *call) {
 static th_arg nn_tiled(th_call *call, const char *name, const th_expr *batch) {
   th_builder *b = call->graph->b;
   th_value *value = th_call_tensor(call, name);
-  return th_v(value ? TH_BUILD(b, repeat, th_v(value),
-                               th_nums(b->ir, &batch, 1))
-                    : NULL);
+  return th_v(value
+                  ? TH_BUILD(b, repeat, th_v(value), th_nums(b->ir, &batch, 1))
+                  : NULL);
 }
 
 // Batch normalisation of a batch of one, with a channel for each image's
@@ -333,15 +339,14 @@ th_status th_aten_instance_norm(th_call *call) {
                    th_b(ir, own),
                    th_call_operand(call, "momentum"),
                    th_call_operand(call, "eps")};
-  const th_stmt *stmt =
-      flat ? th_build(b, th_op_row(TH_OP_batch_norm), args, TH_COUNT(args),
-                      NULL)
-           : NULL;
+  const th_stmt *stmt = flat ? th_build(b, th_op_row(TH_OP_batch_norm), args,
+                                        TH_COUNT(args), NULL)
+                             : NULL;
   if (!stmt) {
     return b->status;
   }
-  TH_TRY(th_call_return(call, TH_BUILD(b, reshape, th_v(stmt->outs[0]),
-                                       th_call_shape(call, x))));
+  TH_TRY(th_call_return(
+      call, TH_BUILD(b, reshape, th_v(stmt->outs[0]), th_call_shape(call, x))));
   static const char *const names[] = {"running_mean", "running_var"};
   for (uint32_t i = 0; own && i < 2; i++) {
     const th_pt2_arg *arg = th_call_arg(call, names[i]);
@@ -349,8 +354,8 @@ th_status th_aten_instance_norm(th_call *call) {
       continue;
     }
     const th_expr *rows[] = {batch, x->type.dims[1]};
-    th_value *each = TH_BUILD(b, reshape, th_v(stmt->outs[3 + i]),
-                              th_nums(ir, rows, 2));
+    th_value *each =
+        TH_BUILD(b, reshape, th_v(stmt->outs[3 + i]), th_nums(ir, rows, 2));
     each = TH_BUILD(b, mean, th_v(each), th_ints(ir, (int64_t[]){0}, 1));
     TH_TRY(th_alias_write(graph, arg->tensor, each));
   }
@@ -362,8 +367,8 @@ th_status th_aten_instance_norm(th_call *call) {
 th_status th_aten_dropout(th_call *call) {
   th_builder *b = call->graph->b;
   const th_pt2_arg *input = th_call_arg(call, "input");
-  bool is_off = !th_call_bool(call, "train") ||
-                nn_number(th_call_num(call, "p")) == 0;
+  bool is_off =
+      !th_call_bool(call, "train") || nn_number(th_call_num(call, "p")) == 0;
   if (!is_off) {
     return th_call_unsupported(call, "dropout in training");
   }
@@ -372,8 +377,8 @@ th_status th_aten_dropout(th_call *call) {
   }
   th_value *outs[2] = {th_call_tensor(call, "input"), NULL};
   if (outs[0]) {
-    outs[1] = TH_BUILD(b, full, th_call_shape(call, outs[0]),
-                       th_b(b->ir, true), th_d(TH_BOOL));
+    outs[1] = TH_BUILD(b, full, th_call_shape(call, outs[0]), th_b(b->ir, true),
+                       th_d(TH_BOOL));
   }
   return th_call_return_list(call, outs, 2);
 }

@@ -39,11 +39,9 @@ static void rnn_gates(const rnn_cell *cell, th_value *product,
   const th_expr *whole =
       product ? product->type.dims[product->type.rank - 1] : NULL;
   const th_expr *size =
-      whole ? th_expr_floordiv(b->ir, whole, th_int(b->ir, cell->parts))
-            : NULL;
+      whole ? th_expr_floordiv(b->ir, whole, th_int(b->ir, cell->parts)) : NULL;
   const th_expr *sizes[4] = {size, size, size, size};
-  th_arg args[] = {th_v(product),
-                   th_nums(b->ir, sizes, (uint32_t)cell->parts),
+  th_arg args[] = {th_v(product), th_nums(b->ir, sizes, (uint32_t)cell->parts),
                    th_i(b->ir, -1)};
   const th_stmt *stmt = th_build(b, th_op_row(TH_OP_split), args, 3, NULL);
   for (int64_t i = 0; i < cell->parts; i++) {
@@ -92,8 +90,8 @@ static void rnn_gru_step(rnn_cell *cell, th_value *input) {
 static void rnn_plain_step(rnn_cell *cell, th_value *input) {
   th_builder *b = cell->b;
   th_value *sum = TH_BUILD(b, add, th_v(input), th_v(rnn_of_state(cell)));
-  cell->h = cell->relu ? TH_BUILD(b, relu, th_v(sum))
-                       : TH_BUILD(b, tanh, th_v(sum));
+  cell->h =
+      cell->relu ? TH_BUILD(b, relu, th_v(sum)) : TH_BUILD(b, tanh, th_v(sum));
 }
 
 // ---- layers ----------------------------------------------------------------
@@ -123,8 +121,8 @@ static th_value *rnn_run(rnn_job *job, uint32_t index, th_value *x,
   cell.bias = job->has_bias ? rnn_param(job) : NULL;
   cell.h = job->h[index];
   cell.c = job->c ? job->c[index] : NULL;
-  th_value *products = TH_BUILD(b, linear, th_v(x), th_v(input_weight),
-                                th_v(input_bias));
+  th_value *products =
+      TH_BUILD(b, linear, th_v(x), th_v(input_weight), th_v(input_bias));
   const th_stmt *steps = products ? rnn_unbind(b, products) : NULL;
   if (!steps) {
     return NULL;
@@ -197,8 +195,7 @@ static th_value *rnn_swap(th_builder *b, th_value *x) {
   return TH_BUILD(b, permute, th_v(x), th_ints(b->ir, order, 3));
 }
 
-static th_status rnn_start(rnn_job *job, uint32_t *out_layers,
-                           bool *out_both) {
+static th_status rnn_start(rnn_job *job, uint32_t *out_layers, bool *out_both) {
   th_call *call = job->call;
   bool batch_first = th_call_bool(call, "batch_first");
   int64_t layers = th_call_int(call, "num_layers");
@@ -258,9 +255,7 @@ th_status th_aten_lstm(th_call *call) {
   return rnn_all(call, rnn_lstm_step, 4);
 }
 
-th_status th_aten_gru(th_call *call) {
-  return rnn_all(call, rnn_gru_step, 3);
-}
+th_status th_aten_gru(th_call *call) { return rnn_all(call, rnn_gru_step, 3); }
 
 th_status th_aten_rnn(th_call *call) {
   return rnn_all(call, rnn_plain_step, 1);

@@ -118,8 +118,7 @@ th_status th_aten_contiguous(th_call *call) {
 // ---- permutations ----------------------------------------------------------
 
 static bool shape_swapped(th_call *call, uint8_t rank, int64_t *dims) {
-  static const char *const names[][2] = {
-      {"dim0", "dim1"}, {"axis0", "axis1"}};
+  static const char *const names[][2] = {{"dim0", "dim1"}, {"axis0", "axis1"}};
   int a = rank - 2, b = rank - 1;
   if (th_call_is(call, "numpy_T")) {
     for (uint8_t i = 0; i < rank; i++) {
@@ -157,8 +156,7 @@ th_status th_aten_transpose(th_call *call) {
     return th_call_error(graph, TH_INVALID, "no such dimensions");
   }
   return th_call_return(call, TH_BUILD(graph->b, permute, th_v(x),
-                                       th_ints(graph->ir, dims,
-                                               x->type.rank)));
+                                       th_ints(graph->ir, dims, x->type.rank)));
 }
 
 th_status th_aten_movedim(th_call *call) {
@@ -195,9 +193,9 @@ th_status th_aten_movedim(th_call *call) {
     }
     dims[i] = next++;
   }
-  return th_call_return(
-      call, TH_BUILD(graph->b, permute, th_v(x),
-                     th_ints(graph->ir, dims, (uint32_t)rank)));
+  return th_call_return(call,
+                        TH_BUILD(graph->b, permute, th_v(x),
+                                 th_ints(graph->ir, dims, (uint32_t)rank)));
 }
 
 th_status th_aten_rot90(th_call *call) {
@@ -225,8 +223,8 @@ th_status th_aten_rot90(th_call *call) {
   if (times == 2) {
     x = TH_BUILD(b, flip, th_v(x), both);
   } else if (times) {
-    th_value *flipped = TH_BUILD(
-        b, flip, th_v(x), th_ints(b->ir, times == 1 ? &q : &p, 1));
+    th_value *flipped =
+        TH_BUILD(b, flip, th_v(x), th_ints(b->ir, times == 1 ? &q : &p, 1));
     x = TH_BUILD(b, permute, th_v(flipped), swap);
   } else {
     x = TH_BUILD(b, clone, th_v(x));
@@ -268,10 +266,10 @@ th_status th_aten_split(th_call *call) {
     return th_call_error(graph, TH_INVALID, "no such dimension, or no parts");
   }
   const th_expr *whole = x->type.dims[dim];
-  const th_expr *size = th_call_given(call, "chunks")
-                            ? th_expr_ceildiv(ir, whole,
-                                              th_call_num(call, "chunks"))
-                            : th_call_num(call, "split_size");
+  const th_expr *size =
+      th_call_given(call, "chunks")
+          ? th_expr_ceildiv(ir, whole, th_call_num(call, "chunks"))
+          : th_call_num(call, "split_size");
   const th_expr **sizes = TH_NEW_ARRAY(graph->arena, const th_expr *, count);
   for (uint32_t i = 0; size && i < count; i++) {
     bool last = i + 1 == count;
@@ -299,10 +297,9 @@ static th_status shape_split_at(th_call *call, th_value *x, int dim) {
   th_value **parts = TH_NEW_ARRAY(call->graph->arena, th_value *, count);
   th_arg start = th_none();
   for (uint32_t i = 0; i < count; i++) {
-    th_arg end = i + 1 < count ? th_call_value(call, &indices->items[i])
-                               : th_none();
-    parts[i] =
-        TH_BUILD(b, slice, th_v(x), th_i(b->ir, dim), start, end);
+    th_arg end =
+        i + 1 < count ? th_call_value(call, &indices->items[i]) : th_none();
+    parts[i] = TH_BUILD(b, slice, th_v(x), th_i(b->ir, dim), start, end);
     start = end;
   }
   return th_call_return_list(call, parts, count);
@@ -329,8 +326,7 @@ th_status th_aten_tensor_split(th_call *call) {
   const th_expr **sizes =
       TH_NEW_ARRAY(graph->arena, const th_expr *, (uint32_t)parts);
   for (int64_t i = 0; i < parts; i++) {
-    sizes[i] =
-        th_int(graph->ir, whole->i / parts + (i < whole->i % parts));
+    sizes[i] = th_int(graph->ir, whole->i / parts + (i < whole->i % parts));
   }
   return shape_split(call, x, dim, sizes, (uint32_t)parts);
 }
@@ -353,9 +349,9 @@ static th_value *shape_in_memory(th_call *call, th_pt2_tensor *base) {
   for (uint8_t i = 0; i < type.rank; i++) {
     // By falling strides; insertion keeps equal ones in order.
     int k = i;
-    for (; k > 0 && th_expr_known(graph->ir, TH_X_LT,
-                                  type.strides[order[k - 1]],
-                                  type.strides[i]) == 1;
+    for (;
+         k > 0 && th_expr_known(graph->ir, TH_X_LT, type.strides[order[k - 1]],
+                                type.strides[i]) == 1;
          k--) {
       order[k] = order[k - 1];
     }
@@ -531,8 +527,8 @@ th_status th_aten_meshgrid(th_call *call) {
   const th_expr *dims[TH_MAX_RANK];
   for (uint32_t i = 0; i < count; i++) {
     uint32_t at = swap && i < 2 ? 1 - i : i;
-    dims[at] = values[i]->type.rank ? values[i]->type.dims[0]
-                                    : th_int(graph->ir, 1);
+    dims[at] =
+        values[i]->type.rank ? values[i]->type.dims[0] : th_int(graph->ir, 1);
   }
   th_arg shape = th_nums(graph->ir, dims, count);
   for (uint32_t i = 0; i < count; i++) {
@@ -541,8 +537,8 @@ th_status th_aten_meshgrid(th_call *call) {
     for (uint32_t k = 0; k < count; k++) {
       line[k] = k == at ? -1 : 1;
     }
-    th_value *column = TH_BUILD(b, reshape, th_v(values[i]),
-                                th_ints(graph->ir, line, count));
+    th_value *column =
+        TH_BUILD(b, reshape, th_v(values[i]), th_ints(graph->ir, line, count));
     values[i] = TH_BUILD(b, expand, th_v(column), shape);
   }
   return th_call_return_list(call, values, count);
@@ -562,8 +558,8 @@ th_status th_aten_roll(th_call *call) {
                                          th_call_operand(call, "shifts"),
                                          th_call_operand(call, "dims")));
   }
-  th_value *flat = TH_BUILD(b, reshape, th_v(x),
-                            th_ints(b->ir, (const int64_t[]){-1}, 1));
+  th_value *flat =
+      TH_BUILD(b, reshape, th_v(x), th_ints(b->ir, (const int64_t[]){-1}, 1));
   flat = TH_BUILD(b, roll, th_v(flat), th_call_operand(call, "shifts"),
                   th_ints(b->ir, (const int64_t[]){0}, 1));
   return th_call_return(
@@ -594,13 +590,11 @@ th_status th_aten_repeat_interleave(th_call *call) {
   th_value *x = th_call_tensor(call, "self");
   th_arg dim = th_call_operand(call, "dim");
   if (x && dim.kind == TH_ARG_NONE) {
-    x = TH_BUILD(b, reshape, th_v(x),
-                 th_ints(b->ir, (const int64_t[]){-1}, 1));
+    x = TH_BUILD(b, reshape, th_v(x), th_ints(b->ir, (const int64_t[]){-1}, 1));
     dim = th_i(b->ir, 0);
   }
-  return th_call_return(call,
-                        TH_BUILD(b, repeat_interleave, th_v(x),
-                                 th_call_operand(call, "repeats"), dim));
+  return th_call_return(call, TH_BUILD(b, repeat_interleave, th_v(x),
+                                       th_call_operand(call, "repeats"), dim));
 }
 
 // ---- padding ---------------------------------------------------------------
@@ -614,11 +608,11 @@ static th_value *shape_circle(th_builder *b, const th_expr *size,
   const th_expr *before = th_expr_max(ir, low, none);
   const th_expr *after = th_expr_max(ir, high, none);
   const th_expr *cut = th_expr_sub(ir, before, low);
-  const th_expr *left = th_expr_sub(
-      ir, th_expr_sub(ir, size, cut), th_expr_sub(ir, after, high));
-  th_value *at = TH_BUILD(b, arange, th_n(th_expr_sub(ir, none, before)),
-                          th_n(th_expr_add(ir, left, after)), th_i(ir, 1),
-                          th_d(TH_I64));
+  const th_expr *left =
+      th_expr_sub(ir, th_expr_sub(ir, size, cut), th_expr_sub(ir, after, high));
+  th_value *at =
+      TH_BUILD(b, arange, th_n(th_expr_sub(ir, none, before)),
+               th_n(th_expr_add(ir, left, after)), th_i(ir, 1), th_d(TH_I64));
   at = TH_BUILD(b, remainder, th_v(at), th_n(left));
   return TH_BUILD(b, add, th_v(at), th_n(cut));
 }
@@ -633,8 +627,8 @@ static th_value *shape_mirror(th_builder *b, const char *mode,
   th_arg last = th_n(th_expr_sub(ir, size, th_int(ir, 1)));
   const th_expr *start = th_expr_sub(ir, th_int(ir, 0), low);
   const th_expr *end = th_expr_add(ir, size, high);
-  th_value *at = TH_BUILD(b, arange, th_n(start), th_n(end), th_i(ir, 1),
-                          th_d(TH_I64));
+  th_value *at =
+      TH_BUILD(b, arange, th_n(start), th_n(end), th_i(ir, 1), th_d(TH_I64));
   if (strcmp(mode, "replicate") == 0) {
     return TH_BUILD(b, clamp, th_v(at), th_i(ir, 0), last);
   }
@@ -650,18 +644,17 @@ th_status th_aten_pad(th_call *call) {
   bool named = th_call_is(call, "pad");
   const th_pt2_arg *pad = th_call_arg(call, named ? "pad" : "padding");
   const th_pt2_arg *asked = th_call_arg(call, "mode");
-  const char *mode = asked->kind == TH_PT2_STRING ? asked->text
-                     : strstr(call->graph->target, "reflection")
-                         ? "reflect"
-                         : "replicate";
+  const char *mode = asked->kind == TH_PT2_STRING                ? asked->text
+                     : strstr(call->graph->target, "reflection") ? "reflect"
+                                                                 : "replicate";
   if (!x) {
     return b->status;
   }
   if (strcmp(mode, "constant") == 0) {
     th_arg value = th_call_operand(call, "value");
     value = value.kind == TH_ARG_NONE ? th_i(b->ir, 0) : value;
-    return th_call_return(call, TH_BUILD(b, pad, th_v(x),
-                                         th_call_value(call, pad), value));
+    return th_call_return(
+        call, TH_BUILD(b, pad, th_v(x), th_call_value(call, pad), value));
   }
   for (uint32_t i = 0; x && i + 1 < pad->count; i += 2) {
     int dim = x->type.rank - 1 - (int)(i / 2);
@@ -741,6 +734,6 @@ th_status th_aten_channel_shuffle(th_call *call) {
   }
   th_value *y = TH_BUILD(b, reshape, th_v(x), th_nums(ir, dims, rank + 1u));
   y = TH_BUILD(b, permute, th_v(y), th_ints(ir, order, rank + 1u));
-  return th_call_return(
-      call, TH_BUILD(b, reshape, th_v(y), th_call_shape(call, x)));
+  return th_call_return(call,
+                        TH_BUILD(b, reshape, th_v(y), th_call_shape(call, x)));
 }

@@ -23,8 +23,7 @@ static th_status graph_metas(th_pt2_graph *graph, const th_json *json,
 th_status th_pt2_enter(th_pt2_graph *graph, const th_json *json,
                        th_pt2_scope *scope) {
   if (++graph->depth > GRAPH_DEPTH) {
-    return th_call_error(graph, TH_UNSUPPORTED,
-                         "graphs are nested too deeply");
+    return th_call_error(graph, TH_UNSUPPORTED, "graphs are nested too deeply");
   }
   scope->outer_names = graph->names;
   scope->outer_metas = graph->metas;
@@ -46,8 +45,7 @@ void th_pt2_leave(th_pt2_graph *graph, th_pt2_scope *scope) {
 
 th_status th_pt2_read_nodes(th_pt2_graph *graph, const th_json *json) {
   const th_json *nodes;
-  TH_TRY(
-      th_json_need(graph->place, json, "nodes", TH_JSON_ARRAY, &nodes));
+  TH_TRY(th_json_need(graph->place, json, "nodes", TH_JSON_ARRAY, &nodes));
   uint32_t index = 0;
   for (TH_JSON_EACH(node, nodes)) {
     graph->node = index++;
@@ -83,9 +81,9 @@ static bool graph_is_known(th_pt2_graph *graph, const char *target) {
   if (!second || strncmp(target, "aten.", 5) == 0) {
     return false;
   }
-  char *name = th_arena_printf(graph->arena, "%.*s::%.*s",
-                               (int)(first - target), target,
-                               (int)(second - first - 1), first + 1);
+  char *name =
+      th_arena_printf(graph->arena, "%.*s::%.*s", (int)(first - target), target,
+                      (int)(second - first - 1), first + 1);
   return th_op_find(graph->archive->ctx, name, strlen(name)) != NULL;
 }
 
@@ -121,8 +119,7 @@ static void graph_survey_node(graph_survey *survey, const th_json *node) {
     return;
   }
   for (TH_JSON_EACH(input, inputs)) {
-    const th_json *inner =
-        th_json_get(th_json_get(input, "arg"), "as_graph");
+    const th_json *inner = th_json_get(th_json_get(input, "arg"), "as_graph");
     if (inner) {
       graph_survey_nodes(survey, th_json_get(inner, "graph"));
     }
@@ -130,8 +127,7 @@ static void graph_survey_node(graph_survey *survey, const th_json *node) {
 }
 
 // All operations that have no meaning here, at once.
-static th_status graph_check_targets(th_pt2_graph *graph,
-                                     const th_json *json) {
+static th_status graph_check_targets(th_pt2_graph *graph, const th_json *json) {
   graph_survey survey = {.graph = graph};
   th_map_init(&survey.found, graph->arena);
   graph_survey_nodes(&survey, json);
@@ -246,8 +242,7 @@ static const th_json *graph_signature(const th_pt2_program *program) {
 
 static th_status graph_inputs(th_pt2_graph *graph) {
   const th_pt2_program *program = graph->program;
-  const th_json *specs =
-      th_json_get(graph_signature(program), "input_specs");
+  const th_json *specs = th_json_get(graph_signature(program), "input_specs");
   uint32_t i = 0;
   for (TH_JSON_EACH(item, specs)) {
     const th_pt2_input *spec = &program->inputs[i++];
@@ -329,10 +324,9 @@ static th_status graph_mutation(th_pt2_graph *graph, graph_result *result,
     result->values[result->written++] = graph_as_arg(graph, from);
     return TH_OK;
   }
-  return th_error(graph->archive->ctx, TH_UNSUPPORTED,
-                  (th_loc){.file = graph->place.where},
-                  "byte %u: an output of kind '%s' is not supported", tag->at,
-                  tag->text);
+  return th_error(
+      graph->archive->ctx, TH_UNSUPPORTED, (th_loc){.file = graph->place.where},
+      "byte %u: an output of kind '%s' is not supported", tag->at, tag->text);
 }
 
 static th_status graph_outputs(th_pt2_graph *graph, graph_result *result) {
@@ -362,10 +356,8 @@ static th_status graph_outputs(th_pt2_graph *graph, graph_result *result) {
 static void graph_written(th_pt2_graph *graph, graph_result *result) {
   const th_pt2_program *program = graph->program;
   for (size_t i = 0; i < program->input_count; i++) {
-    const th_pt2_arg *arg =
-        th_map_get(graph->names, program->inputs[i].name);
-    if (!arg || arg->kind != TH_PT2_TENSOR ||
-        arg->tensor->base->writes == 0) {
+    const th_pt2_arg *arg = th_map_get(graph->names, program->inputs[i].name);
+    if (!arg || arg->kind != TH_PT2_TENSOR || arg->tensor->base->writes == 0) {
       continue;
     }
     const th_value *input = graph->b->trace->inputs[i];
@@ -382,13 +374,13 @@ static void graph_written(th_pt2_graph *graph, graph_result *result) {
 }
 
 static const th_json *graph_out_spec(const th_pt2_program *program) {
-  const th_json *calls = th_json_get(
-      th_json_get(program->json, "graph_module"), "module_call_graph");
+  const th_json *calls = th_json_get(th_json_get(program->json, "graph_module"),
+                                     "module_call_graph");
   if (!th_json_is(calls, TH_JSON_ARRAY) || calls->count == 0) {
     return NULL;
   }
-  const th_json *spec = th_json_get(
-      th_json_get(th_json_first(calls), "signature"), "out_spec");
+  const th_json *spec =
+      th_json_get(th_json_get(th_json_first(calls), "signature"), "out_spec");
   return th_json_is(spec, TH_JSON_STRING) ? spec : NULL;
 }
 
@@ -403,8 +395,7 @@ static th_status graph_finish(th_pt2_graph *graph) {
   for (uint32_t i = 0; i < result.written; i++) {
     result.names[i] = th_ir_string(graph->ir, result.names[i]);
   }
-  parts[1] =
-      th_dict(graph->ir, result.names, result.values, result.written);
+  parts[1] = th_dict(graph->ir, result.names, result.values, result.written);
   const char *keys[] = {th_ir_string(graph->ir, "output"),
                         th_ir_string(graph->ir, "mutated")};
   graph->b->trace->result =

@@ -38,8 +38,7 @@ static th_status hop_input_name(th_pt2_graph *graph, const th_json *input,
 
 static th_status hop_inputs(th_pt2_graph *graph, const th_json *json,
                             const th_json **out_inputs, uint32_t count) {
-  TH_TRY(
-      th_json_need(graph->place, json, "inputs", TH_JSON_ARRAY, out_inputs));
+  TH_TRY(th_json_need(graph->place, json, "inputs", TH_JSON_ARRAY, out_inputs));
   if ((*out_inputs)->count != count) {
     return th_call_error(graph, TH_PARSE,
                          "a graph takes %u values and is given %u",
@@ -52,13 +51,12 @@ static th_status hop_inputs(th_pt2_graph *graph, const th_json *json,
 static th_status hop_outputs(th_pt2_graph *graph, const th_json *json,
                              th_pt2_arg **out_args, uint32_t *out_count) {
   const th_json *outputs;
-  TH_TRY(
-      th_json_need(graph->place, json, "outputs", TH_JSON_ARRAY, &outputs));
+  TH_TRY(th_json_need(graph->place, json, "outputs", TH_JSON_ARRAY, &outputs));
   *out_args = TH_NEW_ARRAY(graph->arena, th_pt2_arg, outputs->count);
   *out_count = 0;
   for (TH_JSON_EACH(output, outputs)) {
-    TH_TRY(th_pt2_read_arg(graph, output, "output",
-                           &(*out_args)[(*out_count)++]));
+    TH_TRY(
+        th_pt2_read_arg(graph, output, "output", &(*out_args)[(*out_count)++]));
   }
   return TH_OK;
 }
@@ -87,8 +85,7 @@ static th_status hop_inline(th_call *call, const th_json *json,
 
 static bool hop_is_argument(const th_call *call, const th_pt2_tensor *tensor) {
   for (uint32_t i = 0; i < call->arg_count; i++) {
-    if (call->args[i].kind == TH_PT2_TENSOR &&
-        call->args[i].tensor == tensor) {
+    if (call->args[i].kind == TH_PT2_TENSOR && call->args[i].tensor == tensor) {
       return true;
     }
   }
@@ -105,8 +102,7 @@ static void hop_detach(th_call *call) {
       continue;
     }
     th_value *value = th_alias_read(graph, out->tensor);
-    th_value *detached =
-        value ? TH_BUILD(graph->b, detach, th_v(value)) : NULL;
+    th_value *detached = value ? TH_BUILD(graph->b, detach, th_v(value)) : NULL;
     if (detached) {
       out->tensor = th_alias_view(graph, out->tensor, detached);
     }
@@ -227,8 +223,7 @@ static th_status hop_branch_trace(th_call *call, uint32_t index,
 static th_status hop_cond(th_call *call) {
   th_pt2_graph *graph = call->graph;
   if (call->arg_count != 4 || call->args[1].kind != TH_PT2_GRAPH ||
-      call->args[2].kind != TH_PT2_GRAPH ||
-      call->args[3].kind != TH_PT2_LIST) {
+      call->args[2].kind != TH_PT2_GRAPH || call->args[3].kind != TH_PT2_LIST) {
     return hop_malformed(call);
   }
   const th_pt2_arg *operands = &call->args[3];

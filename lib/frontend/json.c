@@ -29,8 +29,8 @@ static bool json_fail(json_reader *r, const char *problem) {
 }
 
 static void json_skip_space(json_reader *r) {
-  while (r->at < r->end && (*r->at == ' ' || *r->at == '\n' ||
-                            *r->at == '\t' || *r->at == '\r')) {
+  while (r->at < r->end && (*r->at == ' ' || *r->at == '\n' || *r->at == '\t' ||
+                            *r->at == '\r')) {
     r->at++;
   }
 }
@@ -399,9 +399,9 @@ const th_json *th_json_get(const th_json *object, const char *key) {
 
 const char *th_json_describe(const th_json *value) {
   static const char *const names[] = {
-      [TH_JSON_NULL] = "null",         [TH_JSON_BOOL] = "a boolean",
-      [TH_JSON_INT] = "an integer",    [TH_JSON_FLOAT] = "a number",
-      [TH_JSON_STRING] = "a string",   [TH_JSON_ARRAY] = "a list",
+      [TH_JSON_NULL] = "null",        [TH_JSON_BOOL] = "a boolean",
+      [TH_JSON_INT] = "an integer",   [TH_JSON_FLOAT] = "a number",
+      [TH_JSON_STRING] = "a string",  [TH_JSON_ARRAY] = "a list",
       [TH_JSON_OBJECT] = "an object",
   };
   return value ? names[value->kind] : "nothing";

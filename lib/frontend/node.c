@@ -120,10 +120,10 @@ static const char *node_news(const th_json *value, const char **last) {
 
 void th_pt2_node_place(th_pt2_graph *graph, const th_json *node) {
   const th_json *metadata = th_json_get(node, "metadata");
-  const char *trace = node_news(th_json_get(metadata, "stack_trace"),
-                                &graph->last_trace);
-  const char *stack = node_news(th_json_get(metadata, "nn_module_stack"),
-                                &graph->last_stack);
+  const char *trace =
+      node_news(th_json_get(metadata, "stack_trace"), &graph->last_trace);
+  const char *stack =
+      node_news(th_json_get(metadata, "nn_module_stack"), &graph->last_stack);
   const char *text = NULL;
   size_t size = 0;
   int line = 0;
@@ -319,8 +319,7 @@ static th_status node_list(th_pt2_graph *graph, node_form form,
   for (TH_JSON_EACH(item, value)) {
     TH_TRY(node_one(graph, form, item, name, &items[count++]));
   }
-  *out_arg =
-      (th_pt2_arg){.kind = TH_PT2_LIST, .count = count, .items = items};
+  *out_arg = (th_pt2_arg){.kind = TH_PT2_LIST, .count = count, .items = items};
   return TH_OK;
 }
 
@@ -393,9 +392,9 @@ static void node_repeat(th_pt2_graph *graph, uint8_t size, th_pt2_arg *arg) {
 
 static th_status node_take(th_pt2_graph *graph, const th_schema_arg *want,
                            th_pt2_arg arg, th_pt2_arg *out_arg) {
-  static const char *const kinds[] = {"a tensor", "a number", "an integer",
-                                      "a number", "a boolean", "a string",
-                                      "an element type"};
+  static const char *const kinds[] = {
+      "a tensor",  "a number", "an integer",     "a number",
+      "a boolean", "a string", "an element type"};
   if (want->is_list && want->list_size && arg.kind == TH_PT2_NUM) {
     node_repeat(graph, want->list_size, &arg);
   }
@@ -415,8 +414,7 @@ static th_status node_take(th_pt2_graph *graph, const th_schema_arg *want,
 }
 
 // One number, word, string or list of numbers; the table is ours.
-static th_pt2_arg node_default(th_pt2_graph *graph,
-                               const th_schema_arg *want) {
+static th_pt2_arg node_default(th_pt2_graph *graph, const th_schema_arg *want) {
   const char *text = want->default_text;
   th_ir *ir = graph->ir;
   th_pt2_arg arg = {.kind = TH_PT2_NONE};
@@ -429,8 +427,8 @@ static th_pt2_arg node_default(th_pt2_graph *graph,
     for (const char *at = text + 1; *at && *at != ']';) {
       const char *end;
       double value = th_parse_double(at, at + strlen(at), &end);
-      arg.items[arg.count++] = (th_pt2_arg){
-          .kind = TH_PT2_NUM, .num = th_int(ir, (int64_t)value)};
+      arg.items[arg.count++] =
+          (th_pt2_arg){.kind = TH_PT2_NUM, .num = th_int(ir, (int64_t)value)};
       at = end + strspn(end, ", ");
     }
     return arg;
@@ -499,16 +497,14 @@ static th_status node_args(th_call *call, const th_target *target) {
     }
     th_pt2_arg arg;
     const th_schema_arg *want = &schema->args[index];
-    TH_TRY(th_pt2_read_arg(graph, th_json_get(input, "arg"), want->name,
-                           &arg));
+    TH_TRY(th_pt2_read_arg(graph, th_json_get(input, "arg"), want->name, &arg));
     TH_TRY(node_take(graph, want, arg, &call->args[index]));
     given[index] = true;
   }
   for (uint32_t i = 0; i < schema->arg_count; i++) {
     const th_schema_arg *want = &schema->args[i];
     if (!given[i] && want->default_text) {
-      TH_TRY(node_take(graph, want, node_default(graph, want),
-                       &call->args[i]));
+      TH_TRY(node_take(graph, want, node_default(graph, want), &call->args[i]));
     } else if (!given[i] && !want->optional && want->kind != TH_S_IGNORED) {
       return node_arg_error(graph, want->name, "is missing");
     }
@@ -534,10 +530,10 @@ static th_status node_positional(th_call *call) {
 
 static bool node_may_name(const char *name) {
   static const char *const reserved[] = {
-      "None", "True", "False", "inf", "nan",    "del", "def", "return",
-      "and",  "or",   "not",   "min", "max",    "if",  "in",  "is",
-      "for",  "else", "float", "trunc", "floor", "ceil", "round", "sqrt",
-      "where"};
+      "None",   "True",  "False", "inf",  "nan",   "del",   "def",
+      "return", "and",   "or",    "not",  "min",   "max",   "if",
+      "in",     "is",    "for",   "else", "float", "trunc", "floor",
+      "ceil",   "round", "sqrt",  "where"};
   size_t size = strlen(name);
   if (size == 0 || size > 200 || isdigit((unsigned char)name[0])) {
     return false;
@@ -590,8 +586,7 @@ static th_status node_check_meta(th_pt2_graph *graph, const char *name,
     const char *symbol = theirs ? NULL : th_pt2_symbol_name(graph, size);
     if (symbol) {
       th_pt2_bind_symbol(graph, symbol, ours);
-    } else if (theirs &&
-               th_expr_known(graph->ir, TH_X_EQ, ours, theirs) == 0) {
+    } else if (theirs && th_expr_known(graph->ir, TH_X_EQ, ours, theirs) == 0) {
       return node_wrong_meta(graph, name, type, "another size");
     }
   }
@@ -667,8 +662,7 @@ static th_status node_output(node_results *job, const th_json *output) {
                  strcmp(tag->text, "as_optional_tensors") == 0;
   if (!is_list) {
     bool is_number = strncmp(tag->text, "as_sym_", 7) == 0;
-    return node_result(job,
-                       th_json_get(value, is_number ? "as_name" : "name"));
+    return node_result(job, th_json_get(value, is_number ? "as_name" : "name"));
   }
   if (value->kind != TH_JSON_ARRAY) {
     return th_json_error(job->call->graph->place, value, "should be a list");
@@ -756,8 +750,7 @@ static th_status node_user_op(th_call *call, const th_op_info *op) {
   for (uint32_t i = 0; i < call->arg_count; i++) {
     args[i] = th_call_value(call, &call->args[i]);
   }
-  th_stmt *stmt =
-      th_build(call->graph->b, op, args, call->arg_count, NULL);
+  th_stmt *stmt = th_build(call->graph->b, op, args, call->arg_count, NULL);
   return stmt ? th_call_return_list(call, stmt->outs, stmt->out_count)
               : call->graph->b->status;
 }
@@ -769,18 +762,17 @@ static const th_op_info *node_find_user_op(const th_pt2_graph *graph) {
   if (!second) {
     return NULL;
   }
-  char *name = th_arena_printf(
-      graph->arena, "%.*s::%.*s", (int)(first - graph->target), graph->target,
-      (int)(second - first - 1), first + 1);
+  char *name =
+      th_arena_printf(graph->arena, "%.*s::%.*s", (int)(first - graph->target),
+                      graph->target, (int)(second - first - 1), first + 1);
   return th_op_find(graph->archive->ctx, name, strlen(name));
 }
 
 static th_status node_run_row(th_call *call, const th_target *target) {
   call->schema = target->schema;
   TH_TRY(node_args(call, target));
-  TH_TRY(target->row->template
-             ? th_aten_template(call, target->row->template)
-             : target->row->fn(call));
+  TH_TRY(target->row->template ? th_aten_template(call, target->row->template)
+                               : target->row->fn(call));
   if (target->in_place) {
     return node_write_first(call);
   }

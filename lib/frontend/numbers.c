@@ -417,15 +417,14 @@ static th_status numbers_compute(th_call *call) {
   const th_expr *args[3] = {0};
   for (uint32_t i = 0; i < target->args; i++) {
     if (call->args[i].kind != TH_PT2_NUM) {
-      return th_call_error(call->graph, TH_PARSE,
-                           "argument %u is no number", i);
+      return th_call_error(call->graph, TH_PARSE, "argument %u is no number",
+                           i);
     }
     args[target->swap ? 1 - i : i] = call->args[i].num;
   }
-  const th_expr *e =
-      target->op == TH_X_COUNT
-          ? numbers_signed(ir, target->name, args)
-          : th_expr_make(ir, target->op, args, target->args);
+  const th_expr *e = target->op == TH_X_COUNT
+                         ? numbers_signed(ir, target->name, args)
+                         : th_expr_make(ir, target->op, args, target->args);
   if (!e) {
     return th_call_error(call->graph, TH_INVALID,
                          "division by zero, or an integer that does not fit "

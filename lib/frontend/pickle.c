@@ -161,10 +161,8 @@ static const struct {
 };
 
 static const char *const pickle_functions[] = {
-    "torch._utils _rebuild_tensor_v2",
-    "torch._utils _rebuild_tensor_v3",
-    "torch._utils _rebuild_parameter",
-    "torch Size",
+    "torch._utils _rebuild_tensor_v2", "torch._utils _rebuild_tensor_v3",
+    "torch._utils _rebuild_parameter", "torch Size",
     "collections OrderedDict",
 };
 
@@ -196,13 +194,12 @@ static th_status pickle_global(pickle_reader *r, const char *module,
 static th_status pickle_global_lines(pickle_reader *r) {
   const char *lines[2];
   for (int i = 0; i < 2; i++) {
-    const unsigned char *end =
-        memchr(r->at, '\n', (size_t)(r->end - r->at));
+    const unsigned char *end = memchr(r->at, '\n', (size_t)(r->end - r->at));
     if (!end) {
       return pickle_error(r, "ends inside a name");
     }
-    lines[i] = th_arena_strndup(r->arena, (const char *)r->at,
-                                (size_t)(end - r->at));
+    lines[i] =
+        th_arena_strndup(r->arena, (const char *)r->at, (size_t)(end - r->at));
     r->at = end + 1;
   }
   return pickle_global(r, lines[0], lines[1]);
@@ -498,8 +495,7 @@ static th_status pickle_step(pickle_reader *r, int code) {
 }
 
 th_status th_pickle_read(th_context *ctx, th_arena *arena, const char *name,
-                         const char *data, size_t size,
-                         th_pickle **out_value) {
+                         const char *data, size_t size, th_pickle **out_value) {
   const unsigned char *start = (const unsigned char *)data;
   pickle_reader r = {.ctx = ctx,
                      .arena = arena,
@@ -553,8 +549,8 @@ th_status th_saved_storage(th_saved *saved, const char *key, char **out_data,
       th_arena_printf(saved->zip.arena, "%sdata/%s", saved->root, key);
   const th_zip_entry *entry = th_zip_find(&saved->zip, path);
   if (!entry) {
-    return th_error(saved->zip.ctx, TH_PARSE,
-                    (th_loc){.file = saved->zip.name}, "no entry '%s'", path);
+    return th_error(saved->zip.ctx, TH_PARSE, (th_loc){.file = saved->zip.name},
+                    "no entry '%s'", path);
   }
   *out_size = entry->size;
   return th_zip_read(&saved->zip, entry, out_data);

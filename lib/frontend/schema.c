@@ -120,8 +120,7 @@ const th_schema *th_schema_find(th_schemas *schemas, const char *name) {
   return row ? th_schema_parse_text(schemas, row->name, row->text) : NULL;
 }
 
-const char *th_schema_of_out(const char *name,
-                             const char *const **out_names) {
+const char *th_schema_of_out(const char *name, const char *const **out_names) {
   for (size_t i = 0; i < TH_COUNT(schema_outs); i++) {
     if (strcmp(schema_outs[i].name, name) == 0) {
       *out_names = schema_outs[i].outs;

@@ -26,9 +26,9 @@ typedef struct th_schema_arg {
   th_schema_kind kind;
   bool optional;
   bool is_list;
-  uint8_t list_size; // I[2]: one number stands for two; 0: any
-  bool is_viewed;  // (a): results may be windows on it
-  bool is_written; // (a!)
+  uint8_t list_size;        // I[2]: one number stands for two; 0: any
+  bool is_viewed;           // (a): results may be windows on it
+  bool is_written;          // (a!)
   const char *default_text; // NULL: required
 } th_schema_arg;
 

@@ -96,11 +96,10 @@ static th_status treespec_children(treespec_reader *r, const th_json *node,
   }
   bool is_tuple = treespec_is_type(type, "uple");
   const char **names =
-      is_tuple ? NULL
-               : treespec_names(r, th_json_get(node, "context"), count);
+      is_tuple ? NULL : treespec_names(r, th_json_get(node, "context"), count);
   bool is_dict = names && (count > 0 || treespec_is_type(type, "ict"));
-  *out_arg = is_dict ? th_dict(ir, names, items, count)
-                     : th_tuple(ir, items, count);
+  *out_arg =
+      is_dict ? th_dict(ir, names, items, count) : th_tuple(ir, items, count);
   return TH_OK;
 }
 
@@ -136,14 +135,12 @@ th_status th_pt2_result_tree(th_pt2_graph *graph, const th_json *out_spec,
     return TH_OK;
   }
   treespec_reader r = {.graph = graph, .leaves = leaves, .count = count};
-  r.where =
-      th_arena_printf(graph->arena, "%s: out_spec", graph->place.where);
+  r.where = th_arena_printf(graph->arena, "%s: out_spec", graph->place.where);
   const th_json *spec;
   TH_TRY(th_json_parse(graph->archive->ctx, graph->arena, r.where,
                        out_spec->text, out_spec->count, &spec));
   if (spec->kind != TH_JSON_ARRAY || spec->count != 2) {
-    return th_json_error(treespec_place(&r), spec,
-                         "should be [version, tree]");
+    return th_json_error(treespec_place(&r), spec, "should be [version, tree]");
   }
   TH_TRY(treespec_read(&r, th_json_next(th_json_first(spec)), out_tree));
   return r.next == count

@@ -65,8 +65,8 @@ static th_status weights_saved(th_pt2 *archive, th_saved *saved,
                                th_pt2_record **out_record) {
   th_pt2_record *record = TH_NEW(&archive->arena, th_pt2_record);
   record->fqn = fqn;
-  record->payload = th_arena_printf(&archive->arena, "%s: %s",
-                                    saved->zip.name, tensor->key);
+  record->payload =
+      th_arena_printf(&archive->arena, "%s: %s", saved->zip.name, tensor->key);
   record->dtype = tensor->dtype;
   record->rank = tensor->rank;
   memcpy(record->dims, tensor->dims, sizeof record->dims);
@@ -100,8 +100,8 @@ static th_status weights_config_item(weights_config *job, const th_json *key) {
   TH_TRY(th_json_need(job->place, item, "path_name", TH_JSON_STRING, &path));
   meta = th_json_get(item, "tensor_meta");
   const th_json *use_pickle = th_json_get(item, "use_pickle");
-  bool is_pickle = use_pickle && use_pickle->kind == TH_JSON_BOOL &&
-                   use_pickle->i;
+  bool is_pickle =
+      use_pickle && use_pickle->kind == TH_JSON_BOOL && use_pickle->i;
   const th_zip_entry *entry =
       th_pt2_entry(archive, "data/%s/%s", job->folder, path->text);
   if (!is_pickle && !th_json_is(meta, TH_JSON_OBJECT)) {
@@ -178,9 +178,8 @@ static th_status weights_read_dict(th_pt2 *archive, const th_zip_entry *entry,
 
 static th_status weights_read_folder(th_pt2 *archive, const char *program,
                                      const char *folder, th_map *map) {
-  const th_zip_entry *config =
-      th_pt2_entry(archive, "data/%s/%s_%s_config.json", folder, program,
-                   folder);
+  const th_zip_entry *config = th_pt2_entry(
+      archive, "data/%s/%s_%s_config.json", folder, program, folder);
   if (config) {
     return weights_read_config(archive, folder, config, map);
   }
@@ -195,12 +194,12 @@ th_status th_pt2_read_weights(th_pt2 *archive, th_pt2_program *program) {
   th_map_init(&program->weights, &archive->arena);
   th_map_init(&program->constants, &archive->arena);
   if (archive->is_flat) {
-    TH_TRY(weights_read_dict(
-        archive, th_pt2_entry(archive, "serialized_state_dict.pt"),
-        &program->weights));
-    TH_TRY(weights_read_dict(
-        archive, th_pt2_entry(archive, "serialized_constants.pt"),
-        &program->constants));
+    TH_TRY(weights_read_dict(archive,
+                             th_pt2_entry(archive, "serialized_state_dict.pt"),
+                             &program->weights));
+    TH_TRY(weights_read_dict(archive,
+                             th_pt2_entry(archive, "serialized_constants.pt"),
+                             &program->constants));
   } else {
     TH_TRY(weights_read_folder(archive, program->name, "weights",
                                &program->weights));
@@ -234,8 +233,8 @@ typedef struct weights_job {
 } weights_job;
 
 static th_loc weights_place(const weights_job *job) {
-  return (th_loc){.file = job->program ? job->program->where
-                                       : job->archive->name};
+  return (th_loc){.file =
+                      job->program ? job->program->where : job->archive->name};
 }
 
 static th_status weights_wrap(th_pt2 *archive, const th_pt2_record *record,
@@ -264,8 +263,8 @@ static th_status weights_wrap(th_pt2 *archive, const th_pt2_record *record,
 static th_status weights_storage(th_pt2 *archive, const th_pt2_record *record,
                                  th_storage **out_storage) {
   // By the place in the file: names repeat between folders and programs.
-  const char *key = th_arena_printf(&archive->arena, "%p",
-                                    (const void *)record->data);
+  const char *key =
+      th_arena_printf(&archive->arena, "%p", (const void *)record->data);
   *out_storage = th_map_get(&archive->storages, key);
   if (*out_storage) {
     return TH_OK;
@@ -336,8 +335,8 @@ static th_status weights_random(th_pt2 *archive, const th_pt2_record *record,
   TH_TRY(th_tensor_new(archive->ctx, is_float ? TH_F32 : record->dtype,
                        record->rank, record->dims, &floats));
   if (is_float) {
-    uint64_t state = th_hash_bytes(seed_name, strlen(seed_name),
-                                   archive->options.seed);
+    uint64_t state =
+        th_hash_bytes(seed_name, strlen(seed_name), archive->options.seed);
     float center, reach, *data = th_tensor_data(floats);
     weights_scale(record, numel, &center, &reach);
     for (int64_t i = 0; i < numel; i++) {
@@ -358,8 +357,8 @@ static th_status weights_random(th_pt2 *archive, const th_pt2_record *record,
 static bool weights_same_window(const th_pt2_record *a,
                                 const th_pt2_record *b) {
   size_t size = (size_t)a->rank * sizeof *a->dims;
-  return a->dtype == b->dtype && a->rank == b->rank &&
-         a->offset == b->offset && memcmp(a->dims, b->dims, size) == 0 &&
+  return a->dtype == b->dtype && a->rank == b->rank && a->offset == b->offset &&
+         memcmp(a->dims, b->dims, size) == 0 &&
          memcmp(a->strides, b->strides, size) == 0 &&
          strcmp(a->payload, b->payload) == 0;
 }
@@ -390,8 +389,8 @@ static th_status weights_made_up(weights_job *job, const th_pt2_record *record,
                     record->fqn);
   }
   const char *name = weights_first(job->program, record)->fqn;
-  const char *key = th_arena_printf(&archive->arena, "%s: %s",
-                                    job->program->name, name);
+  const char *key =
+      th_arena_printf(&archive->arena, "%s: %s", job->program->name, name);
   th_tensor *made = th_map_get(&archive->samples, key);
   if (!made) {
     th_map_put(&archive->samples, key, NULL);
@@ -445,11 +444,11 @@ static th_status weights_replaced(weights_job *job,
     th_tensor wanted = {.dtype = record->dtype, .rank = record->rank};
     memcpy(wanted.dims, record->dims, sizeof wanted.dims);
     th_strides_row_major(wanted.rank, wanted.dims, wanted.strides);
-    th_status status = th_error(
-        archive->ctx, TH_SHAPE, weights_place(job),
-        "'%s' is %s, and the tensor to replace it is %s", record->fqn,
-        th_tensor_describe(&wanted, want, sizeof want),
-        th_tensor_describe(job->tensor, got, sizeof got));
+    th_status status =
+        th_error(archive->ctx, TH_SHAPE, weights_place(job),
+                 "'%s' is %s, and the tensor to replace it is %s", record->fqn,
+                 th_tensor_describe(&wanted, want, sizeof want),
+                 th_tensor_describe(job->tensor, got, sizeof got));
     th_tensor_release(job->tensor);
     job->tensor = NULL;
     return status;
@@ -468,8 +467,7 @@ static th_status weights_check_names(weights_job *job,
               th_map_get(&archive->programs[p].constants, name);
     }
     if (!found) {
-      return th_error(archive->ctx, TH_NOT_FOUND,
-                      (th_loc){.file = job->path},
+      return th_error(archive->ctx, TH_NOT_FOUND, (th_loc){.file = job->path},
                       "'%s' is no parameter or buffer of %s", name,
                       archive->name);
     }
@@ -624,10 +622,9 @@ static th_status weights_samples(void *arg) {
   TH_TRY(th_pt2_program_find(archive, job->program_name, &job->program));
   TH_TRY(th_pt2_read_weights(archive, job->program));
   const th_zip_entry *entry =
-      archive->is_flat
-          ? th_pt2_entry(archive, "serialized_example_inputs.pt")
-          : th_pt2_entry(archive, "data/sample_inputs/%s.pt",
-                         job->program_name);
+      archive->is_flat ? th_pt2_entry(archive, "serialized_example_inputs.pt")
+                       : th_pt2_entry(archive, "data/sample_inputs/%s.pt",
+                                      job->program_name);
   if (!entry || entry->size == 0) {
     return TH_OK;
   }

@@ -10,8 +10,8 @@
 #include <string.h>
 
 enum {
-  ZIP_NAME = 1024,     // longest name, with its zero
-  ZIP_UNPACK = 32,     // times the size of the file, plus
+  ZIP_NAME = 1024, // longest name, with its zero
+  ZIP_UNPACK = 32, // times the size of the file, plus
   ZIP_UNPACK_MORE = 1 << 20,
 };
 
@@ -108,8 +108,7 @@ static th_status zip_add(th_zip *zip, unzFile file) {
                               0) != UNZ_OK) {
     return zip_error(zip, "the directory of the zip file is damaged");
   }
-  if (info.size_filename >= sizeof name ||
-      strlen(name) != info.size_filename) {
+  if (info.size_filename >= sizeof name || strlen(name) != info.size_filename) {
     return zip_error(zip, "an entry's name is too long or holds a zero byte");
   }
   if (th_map_get(&zip->by_name, name)) {
@@ -162,11 +161,8 @@ static th_status zip_add_all(void *arg) {
 
 th_status th_zip_open(th_context *ctx, th_arena *arena, const char *name,
                       char *data, size_t size, th_zip *out_zip) {
-  *out_zip = (th_zip){.ctx = ctx,
-                      .arena = arena,
-                      .name = name,
-                      .data = data,
-                      .size = size};
+  *out_zip = (th_zip){
+      .ctx = ctx, .arena = arena, .name = name, .data = data, .size = size};
   th_map_init(&out_zip->by_name, arena);
   zip_stream stream = {.data = data, .size = size};
   unzFile file = zip_minizip(&stream);
@@ -210,8 +206,7 @@ static th_status zip_unpack(zip_job *job) {
              : zip_entry_error(zip, entry->name, "is damaged");
 }
 
-th_status th_zip_read(th_zip *zip, const th_zip_entry *entry,
-                      char **out_data) {
+th_status th_zip_read(th_zip *zip, const th_zip_entry *entry, char **out_data) {
   if (entry->data) {
     *out_data = entry->data;
     return TH_OK;

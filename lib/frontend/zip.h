@@ -10,8 +10,8 @@
 
 typedef struct th_zip_entry {
   const char *name;
-  uint64_t size; // unpacked
-  char *data;    // NULL: deflated
+  uint64_t size;           // unpacked
+  char *data;              // NULL: deflated
   uint64_t offset, number; // in the central directory, for minizip
 } th_zip_entry;
 
