@@ -229,18 +229,21 @@ value th_f32_tanh(th_emit *e, value x) {
   return th_emit_select(e, th_emit_is_nan(e, x), x, y);
 }
 
-// x N(x^2) / D(x^2) up to 8.00004, where its error and what tanh lacks of 1
-// cancel: the value there, 1 - 2^-23, serves beyond.
+// x N(x^2) / D(x^2) up to 8, then 1: gelu multiplies what is missing of it by
+// arguments of any size.
 value th_f32_tanh_rational(th_emit *e, value x) {
   static const double n[] = {1.40807392e-08, 2.112115e-05, 0.00352633093,
                              0.134068161, 1.0};
   static const double d[] = {8.06993228e-07, 0.000333615084, 0.0259936359,
                              0.467401356, 1.0};
+  value limit = th_emit_float(e, x, 8.00004101);
   value t = f32_clamp(e, x, -8.00004101, 8.00004101);
   value t2 = th_emit_fmul(e, t, t);
   value top = th_emit_fmul(e, t, th_math_poly(e, t2, n, TH_COUNT(n)));
   value y = th_emit_fdiv(e, top, th_math_poly(e, t2, d, TH_COUNT(d)));
-  y = f32_clamp(e, y, -1.0, 1.0);
+  value one = th_emit_copysign(e, th_emit_float(e, x, 1.0), x);
+  value inside = th_emit_fcmp(e, LLVMRealOLT, th_emit_fabs(e, x), limit);
+  y = th_emit_select(e, inside, y, one);
   return th_emit_select(e, th_emit_is_nan(e, x), x, y);
 }
 
