@@ -135,7 +135,7 @@ Test(convert, every_pair_without_mask_registers) {
 Test(convert, compiles_elsewhere) {
   for (int which = 0; which < TH_DTYPE_COUNT * TH_DTYPE_COUNT; which++) {
     math_kernel k = {emit_convert, which, type_from, type_to, 1, 4};
-    math_kernel_compile(ctx, &k, "sm_90", NULL);
-    math_kernel_compile(ctx, &k, "aarch64", NULL);
+    math_kernel_compile(ctx, &k, "sm_90");
+    math_kernel_compile(ctx, &k, "aarch64");
   }
 }

@@ -216,8 +216,8 @@ Test(integer, without_mask_registers) {
 Test(integer, compiles_elsewhere) {
   for (int which = 0; which < CASES; which++) {
     math_kernel k = {emit_operation, which, type_of, type_of, 2, 4};
-    math_kernel_compile(ctx, &k, "sm_90", NULL);
-    math_kernel_compile(ctx, &k, "aarch64", NULL);
+    math_kernel_compile(ctx, &k, "sm_90");
+    math_kernel_compile(ctx, &k, "aarch64");
   }
 }
 

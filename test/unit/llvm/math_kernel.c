@@ -89,21 +89,28 @@ math_kernel_fn math_kernel_load(th_context *ctx, const math_kernel *k,
   return fn;
 }
 
+static void kernel_check_ptx(const char *text) {
+  static const char *const forbidden[] = {
+      ".local",  "call",    ".approx", "mad.",    "mul.f32",
+      "add.f32", "sub.f32", "mul.f64", "add.f64", "sub.f64",
+  };
+  for (size_t i = 0; i < TH_COUNT(forbidden); i++) {
+    cr_expect_null(strstr(text, forbidden[i]), "%s in:\n%s", forbidden[i],
+                   text);
+  }
+}
+
 void math_kernel_compile(th_context *ctx, const math_kernel *k,
-                         const char *target, const char *forbidden) {
+                         const char *target) {
   th_codegen *codegen = kernel_codegen(ctx, target);
   LLVMModuleRef module = math_kernel_module(codegen, k);
   th_bytes bytes;
-  if (codegen->target->isa == TH_ISA_PTX) {
-    cr_assert_eq(th_codegen_asm(ctx, codegen, module, &bytes), TH_OK, "%s",
-                 th_diagnostics_all(ctx));
-    if (forbidden != NULL) {
-      cr_expect_null(strstr(bytes.data, forbidden), "%s in:\n%s", forbidden,
-                     (const char *)bytes.data);
-    }
-  } else {
-    cr_assert_eq(th_codegen_object(ctx, codegen, module, &bytes), TH_OK, "%s",
-                 th_diagnostics_all(ctx));
+  bool ptx = codegen->target->isa == TH_ISA_PTX;
+  th_status status = ptx ? th_codegen_asm(ctx, codegen, module, &bytes)
+                         : th_codegen_object(ctx, codegen, module, &bytes);
+  cr_assert_eq(status, TH_OK, "%s", th_diagnostics_all(ctx));
+  if (ptx) {
+    kernel_check_ptx(bytes.data);
   }
   th_free(bytes.data);
   th_codegen_free(codegen);

@@ -493,12 +493,12 @@ static void compile_all(const char *target, unsigned lanes) {
       k.in_type = k.out_type = math_type_f64;
     }
     for (k.which = 0; k.which < TH_MATH_UNARY_COUNT; k.which++) {
-      math_kernel_compile(ctx, &k, target, ".local");
+      math_kernel_compile(ctx, &k, target);
     }
     k.emit = emit_binary;
     k.inputs = 2;
     for (k.which = 0; k.which < TH_MATH_BINARY_COUNT; k.which++) {
-      math_kernel_compile(ctx, &k, target, ".local");
+      math_kernel_compile(ctx, &k, target);
     }
   }
 }
