@@ -81,7 +81,9 @@ static const struct {
 
 // ---- operands
 
+// Elements as doubles or as integers; both pointers are the same memory.
 typedef struct ref_operand {
+  bool is_float;
   const double *f;
   const int64_t *i;
 } ref_operand;
@@ -108,8 +110,7 @@ static th_status ref_operand_of(th_run *run, uint32_t arg, const th_view *out,
   if (!data) {
     return TH_NO_MEMORY;
   }
-  o->f = th_ref_is_float(via) ? data : NULL;
-  o->i = th_ref_is_float(via) ? NULL : data;
+  *o = (ref_operand){th_ref_is_float(via), data, data};
   return TH_OK;
 }
 
@@ -121,7 +122,7 @@ TH_REF(unary) {
   int64_t n = th_ref_numel(out);
   TH_TRY(ref_operand_of(run, 0, out, via, &x));
   bool predicate = out->dtype == TH_BOOL;
-  if (x.f) {
+  if (x.is_float) {
     double *r = th_ref_alloc(run, n, sizeof *r);
     if (!r) {
       return TH_NO_MEMORY;
@@ -365,7 +366,7 @@ TH_REF(binary) {
   ref_operand x = {0}, y = {0};
   TH_TRY(ref_operand_of(run, 0, out, via, &x));
   TH_TRY(ref_operand_of(run, 1, out, via, &y));
-  if (!x.f) {
+  if (!x.is_float) {
     return ref_binary_ints(run, out, op, via, &x, &y);
   }
   int64_t n = th_ref_numel(out);
@@ -395,10 +396,8 @@ TH_REF(where) {
   if (!r) {
     return TH_NO_MEMORY;
   }
-  const int64_t *a = x.i ? x.i : (const int64_t *)(const void *)x.f;
-  const int64_t *b = y.i ? y.i : (const int64_t *)(const void *)y.f;
   for (int64_t i = 0; i < n; i++) { // bits: doubles and integers alike
-    r[i] = c.i[i] ? a[i] : b[i];
+    r[i] = c.i[i] ? x.i[i] : y.i[i];
   }
   th_ref_unpack(out, th_ref_wide(via), r, via);
   return TH_OK;
@@ -411,7 +410,6 @@ TH_REF(to) {
   th_dtype via =
       from ? from->dtype : (th_run_is_float(run, 0) ? TH_F64 : TH_I64);
   TH_TRY(ref_operand_of(run, 0, out, via, &x));
-  th_ref_unpack(out, th_ref_wide(via),
-                x.f ? (const void *)x.f : (const void *)x.i, via);
+  th_ref_unpack(out, th_ref_wide(via), x.i, via);
   return TH_OK;
 }

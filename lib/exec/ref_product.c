@@ -181,7 +181,7 @@ static void conv_read(const th_run *run, conv_grid *g, conv_shape *s) {
   const th_view *out = th_run_out(run, 0);
   *s = (conv_shape){th_run_bool(run, 6), x->dims[0], x->dims[1], out->dims[1],
                     th_run_int(run, 8)};
-  g->spatial = x->rank - 2;
+  *g = (conv_grid){.spatial = x->rank - 2};
   g->kernel = w->dims + 2;
   g->near_dims = (s->is_transposed ? x : out)->dims + 2;
   g->far_dims = (s->is_transposed ? out : x)->dims + 2;

@@ -112,8 +112,8 @@ static void run_write(run_state *s) {
   for (size_t i = 0; i < s->in_count; i++) {
     run_put(s, "  # %s: \"cpu %s\"\n", s->in[i].name, s->in[i].type);
   }
-  for (char digit = '0'; digit <= '9'; digit++) {
-    const char name[] = {'s', digit, 0};
+  for (int digit = 0; digit <= 9; digit++) {
+    const char name[] = {'s', (char)('0' + digit), 0};
     if (strstr(s->c->inputs, name)) {
       run_put(s, "  # %s: \"int\" in [0, 64]\n", name, "");
     }
