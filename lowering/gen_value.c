@@ -358,7 +358,7 @@ static LLVMValueRef value_int(th_gen *g, const th_node *node, LLVMValueRef *a,
 // ---- all of them
 
 LLVMValueRef th_gen_apply(th_gen *g, const th_node *node, LLVMValueRef *args) {
-  LLVMValueRef a[4];
+  LLVMValueRef a[4] = {NULL};
   bool vector = false;
   TH_ASSERT(node->arg_count <= TH_COUNT(a));
   for (uint32_t i = 0; i < node->arg_count; i++) {

@@ -122,7 +122,7 @@ static int64_t want(int which, int64_t a, int64_t b) {
   case SHIFT_LEFT:
     return inside ? wrap((int64_t)((uint64_t)a << b), k) : 0;
   case SHIFT_RIGHT:
-    return inside ? a >> b : a < 0 ? -1 : 0;
+    return !inside ? -(a < 0) : a < 0 ? ~(~a >> b) : a >> b;
   case POW:
     return wrap(want_pow(a, b), k);
   default:
