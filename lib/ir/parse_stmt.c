@@ -161,6 +161,8 @@ static th_status stmt_read_callee(th_parser *p, stmt_text *s) {
     s->op = stmt_find_op(p, s, text, size);
   }
   if (!s->op) {
+    s->in_place = size > 1 && text[size - 1] == '_';
+    size -= s->in_place;
     s->label = th_ir_string(p->ir, th_arena_strndup(&p->ir->arena, text, size));
     size_t n = th_text_label_executor(s->label);
     if (n && !s->executor && !s->no_executor) {
