@@ -16,7 +16,7 @@ static void list_traits(const th_op_info *op, FILE *out) {
   } traits[] = {
       {TH_EW, "elementwise"},      {TH_COMMUTES, "commutes"},
       {TH_REDUCES, "reduces"},     {TH_CONTRACTS, "contracts"},
-      {TH_VIEW, "view"},           {TH_SHAPE, "shape"},
+      {TH_VIEW, "view"},           {TH_MOVES, "moves"},
       {TH_COMPOSITE, "composite"}, {TH_EFFECT, "effect"},
       {TH_RANDOM, "random"},       {TH_GATHER, "gather"},
       {TH_SCATTER, "scatter"},     {TH_CREATES, "creates"},

@@ -1,0 +1,49 @@
+// IR.md lists each operation once, as its row is.
+#include "base/file.h"
+#include "ir/op.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+static bool language_has(const char *text, const char *line) {
+  const char *first = strstr(text, line);
+  cr_assert(!first || !strstr(first + 1, line), "twice in IR.md: %s", line);
+  return first;
+}
+
+// `| \`name(schema) -> 2\` |`, as the first column has it.
+static void language_row(const th_op_info *op, char *out, size_t size) {
+  int n = snprintf(out, size, "\n| `%s(%s)", op->name, op->schema);
+  cr_assert(n > 0 && (size_t)n + 16 < size);
+  if (op->outs == TH_OUTS_LIST) {
+    strcat(out, " -> list");
+  } else if (op->outs != 1) {
+    snprintf(out + n, size - (size_t)n, " -> %u", op->outs);
+  }
+  strcat(out, "` | ");
+}
+
+Test(language, every_row_has_an_entry_and_every_entry_a_row) {
+  th_context *ctx = th_context_new();
+  th_file file = {0};
+  cr_assert_eq(th_file_map(ctx, TH_SOURCE_DIR "/IR.md", &file), TH_OK, "%s",
+               th_diagnostics_all(ctx));
+  char *text = th_arena_strndup(&ctx->arena, file.data, file.size);
+  char row[512];
+  for (int op = 1; op < TH_OP_COUNT; op++) {
+    const th_op_info *info = th_op_row((th_op)op);
+    language_row(info, row, sizeof row);
+    cr_expect(language_has(text, row), "not in IR.md: %s", row + 1);
+  }
+  int entries = 0;
+  const char *section = strstr(text, "\n## Operations\n");
+  cr_assert(section);
+  for (const char *at = section; (at = strstr(at, "\n| `")); at++) {
+    entries++;
+  }
+  cr_expect_eq(entries, TH_OP_COUNT - 1, "IR.md has %d entries for %d rows",
+               entries, TH_OP_COUNT - 1);
+  th_file_unmap(&file);
+  th_context_free(ctx);
+}
