@@ -5,7 +5,7 @@
 // are views.  Values are never changed; a write to a view makes a new value of
 // each tensor on the way to the base, by the inverse of each view:
 //
-//   base x ── slice ── y ── permute ── z        z.add_(1) becomes
+//   base x -- slice -- y -- permute -- z        z.add_(1) becomes
 //
 //   z' = add(z, 1)
 //   y' = permute(z', back)

@@ -16,6 +16,7 @@
   X(shape)    /* the sizes of a tensor */                                      \
   X(ones)     /* the dims of size 1 */                                         \
   X(channels) /* a vector along dimension 1 of a tensor */                     \
+  X(wide)     /* the first in the shape that both broadcast to */              \
   X(isclose)  /* (self, other, rtol, atol, equal_nan) */                       \
   X(diff)     /* (self, n, dim, prepend, append) */                            \
   X(inner)    /* products over the last dims */                                \

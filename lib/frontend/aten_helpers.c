@@ -1,6 +1,8 @@
 // Functions that templates and handlers use, and autocast.
 #include "frontend/aten.h"
 
+#include "ir/infer.h"
+
 #include <string.h>
 
 // ---- autocast --------------------------------------------------------------
@@ -168,16 +170,26 @@ th_arg th_aten_at_times(th_call *call, const th_arg *args, uint32_t count) {
   return th_v(TH_BUILD(call->graph->b, mul, args[0], args[1]));
 }
 
+// Integers are scaled by integers.
+static th_arg aten_scaled(th_call *call, th_arg value, th_arg scale) {
+  bool whole = !th_dtype_is_float(value.value->type.dtype);
+  if (whole && scale.kind == TH_ARG_NUM && scale.num->dtype == TH_F64 &&
+      scale.num->op == TH_X_CONST) {
+    scale = th_i(call->graph->ir, (int64_t)scale.num->f);
+  }
+  return th_aten_at_times(call, (th_arg[]){value, scale}, 2);
+}
+
 // In the dtype of self: booleans add as or.
 th_arg th_aten_at_blend(th_call *call, const th_arg *args, uint32_t count) {
   (void)count;
   th_builder *b = call->graph->b;
-  th_arg x = th_aten_at_times(call, args + 2, 2);
-  if (x.kind != TH_ARG_VALUE || args[0].kind != TH_ARG_VALUE) {
+  if (args[2].kind != TH_ARG_VALUE || args[0].kind != TH_ARG_VALUE) {
     return th_none();
   }
+  th_arg x = aten_scaled(call, args[2], args[3]);
   if (!aten_is_number(&args[1], 0)) {
-    th_arg self = th_aten_at_times(call, args, 2);
+    th_arg self = aten_scaled(call, args[0], args[1]);
     x = th_v(TH_BUILD(b, add, self, x));
   }
   th_dtype dtype = args[0].value->type.dtype;
@@ -245,6 +257,26 @@ th_arg th_aten_at_channels(th_call *call, const th_arg *args, uint32_t count) {
   }
   // One or no dimension: a single number for all.
   return th_v(TH_BUILD(b, reshape, args[0], th_ints(b->ir, dims, rank)));
+}
+
+th_arg th_aten_at_wide(th_call *call, const th_arg *args, uint32_t count) {
+  (void)count;
+  th_pt2_graph *graph = call->graph;
+  if (args[0].kind != TH_ARG_VALUE || args[1].kind != TH_ARG_VALUE) {
+    return th_none();
+  }
+  const th_type *types[] = {&args[0].value->type, &args[1].value->type};
+  th_infer in = {.ir = graph->ir,
+                 .op = th_op_row(TH_OP_expand),
+                 .loc = graph->b->loc,
+                 .scope = graph->b->scope};
+  th_type shape;
+  if (th_broadcast(&in, types, 2, &shape) != TH_OK) {
+    graph->b->status = TH_SHAPE;
+    return th_none();
+  }
+  return th_v(TH_BUILD(graph->b, expand, args[0],
+                       th_nums(graph->ir, shape.dims, shape.rank)));
 }
 
 // |self - other| <= atol + rtol * |other|, or equal.

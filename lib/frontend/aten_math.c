@@ -37,15 +37,16 @@ th_status th_aten_round_decimals(th_call *call) {
                                  : TH_BUILD(b, mul, th_v(y), scale));
 }
 
-// log(x / (1 - x)), x clamped to [eps, 1 - eps] first
+// log(x / (1 - x)); below eps x is eps, else at most 1 - eps
 th_status th_aten_logit(th_call *call) {
   th_builder *b = call->graph->b;
   th_arg x = th_call_operand(call, "self");
   const th_expr *eps = th_call_num(call, "eps");
   if (eps) {
-    const th_expr *high =
-        th_float(b->ir, 1 - (eps->dtype == TH_F64 ? eps->f : (double)eps->i));
-    x = th_v(TH_BUILD(b, clamp, x, th_n(eps), th_n(high)));
+    double low = eps->dtype == TH_F64 ? eps->f : (double)eps->i;
+    th_value *below = TH_BUILD(b, lt, x, th_n(eps));
+    th_value *cut = TH_BUILD(b, minimum, x, th_f(b->ir, 1 - low));
+    x = th_v(TH_BUILD(b, where, th_v(below), th_n(eps), th_v(cut)));
   }
   th_value *rest = TH_BUILD(b, sub, th_i(b->ir, 1), x);
   th_value *odds = TH_BUILD(b, div, x, th_v(rest));

@@ -11,7 +11,8 @@ typedef struct resample_job {
   bool linear, exact, corners;
   const th_expr *size; // of the dimension, and of the result
   const th_expr *wanted;
-  double factor; // as given; 0: from the sizes
+  double factor;  // as given; 0: from the sizes
+  th_dtype dtype; // of positions
 } resample_job;
 
 static double resample_number(const th_expr *num) {
@@ -35,12 +36,12 @@ static th_arg resample_ratio(const resample_job *job) {
   return ratio ? th_n(ratio) : th_none();
 }
 
-// Positions in the source, in f32 as PyTorch computes them.
+// Positions in the source, in the type that the mixing is done in.
 static th_value *resample_positions(const resample_job *job) {
   th_builder *b = job->b;
   th_ir *ir = b->ir;
   th_value *at = TH_BUILD(b, arange, th_i(ir, 0), th_n(job->wanted),
-                          th_i(ir, 1), th_d(TH_F32));
+                          th_i(ir, 1), th_d(job->dtype));
   bool centred = job->exact || (job->linear && !job->corners);
   if (centred) {
     at = TH_BUILD(b, add, th_v(at), th_f(ir, 0.5));
@@ -123,7 +124,8 @@ th_status th_aten_upsample(th_call *call) {
                       .b = b,
                       .linear = strstr(target, "linear") != NULL,
                       .exact = strstr(target, "exact") != NULL,
-                      .corners = th_call_bool(call, "align_corners")};
+                      .corners = th_call_bool(call, "align_corners"),
+                      .dtype = own == TH_F64 ? TH_F64 : TH_F32};
   if (job.linear && own != TH_F32 && own != TH_F64) {
     x = TH_BUILD(b, to, th_v(x), th_d(TH_F32));
   }
@@ -140,6 +142,9 @@ th_status th_aten_upsample(th_call *call) {
     x = resample_dim(&job, x, (int)i + 2);
   }
   if (x && x->type.dtype != own) {
+    if (!th_dtype_is_float(own)) {
+      x = TH_BUILD(b, round, th_v(x));
+    }
     x = TH_BUILD(b, to, th_v(x), th_d(own));
   }
   return th_call_return(call, x);

@@ -89,8 +89,7 @@ Test(json, bare_infinities) {
 
 Test(json, strings) {
   parse_job job = json_of("\"a\\n\\\"\\u00e9\\ud83d\\ude00\xc3\xa9\"");
-  cr_assert_str_eq(job.json->text,
-                   "a\n\"\xc3\xa9\xf0\x9f\x98\x80\xc3\xa9");
+  cr_assert_str_eq(job.json->text, "a\n\"\xc3\xa9\xf0\x9f\x98\x80\xc3\xa9");
   job_free(&job);
 }
 
@@ -119,8 +118,8 @@ Test(json, depth_is_limited) {
 
 static parse_job pickle_of(const char *bytes, size_t size, th_status status) {
   parse_job job = job_new(bytes, size);
-  cr_assert_eq(th_protect(&job.ctx->unwind, parse_pickle, &job), status,
-               "%s", th_diagnostics_all(job.ctx));
+  cr_assert_eq(th_protect(&job.ctx->unwind, parse_pickle, &job), status, "%s",
+               th_diagnostics_all(job.ctx));
   return job;
 }
 #define PICKLE(text, status) pickle_of(text, sizeof text - 1, status)
@@ -145,8 +144,8 @@ Test(pickle, nothing_is_executed) {
   parse_job job = PICKLE("\x80\x02"
                          "cos\nsystem\nX\x02\x00\x00\x00ls\x85R.",
                          TH_UNSUPPORTED);
-  cr_assert(strstr(th_diagnostics_all(job.ctx),
-                   "'os.system' is not allowed") != NULL);
+  cr_assert(strstr(th_diagnostics_all(job.ctx), "'os.system' is not allowed") !=
+            NULL);
   job_free(&job);
 }
 
@@ -156,13 +155,24 @@ Test(pickle, malformed) {
     size_t size;
   } bad[] = {
 #define BAD(text) {text, sizeof text - 1}
-      BAD(""),           BAD("."),         BAD("\x80"),
-      BAD("t."),         BAD("\x85."),     BAD("h\x05."),
-      BAD("q\x00."),     BAD("R."),        BAD("(s."),
-      BAD("]K\x01u."),   BAD("(K\x01u."),  BAD("}(K\x01u."),
-      BAD("X\xff\xff\xff\xff."),           BAD("\x8a\x09........."),
-      BAD("Nr\xff\xff\xff\xff."),          BAD("NQ."),
-      BAD("ctorch\nFloatStorage\n)R."),    BAD("ctorch._utils"),
+      BAD(""),
+      BAD("."),
+      BAD("\x80"),
+      BAD("t."),
+      BAD("\x85."),
+      BAD("h\x05."),
+      BAD("q\x00."),
+      BAD("R."),
+      BAD("(s."),
+      BAD("]K\x01u."),
+      BAD("(K\x01u."),
+      BAD("}(K\x01u."),
+      BAD("X\xff\xff\xff\xff."),
+      BAD("\x8a\x09........."),
+      BAD("Nr\xff\xff\xff\xff."),
+      BAD("NQ."),
+      BAD("ctorch\nFloatStorage\n)R."),
+      BAD("ctorch._utils"),
 #undef BAD
   };
   for (size_t i = 0; i < TH_COUNT(bad); i++) {

@@ -97,8 +97,7 @@ static th_status read_all(th_context *ctx, const void *data, size_t size) {
     const char *name = th_pt2_program_name(archive, i);
     th_ir *ir = th_ir_new(ctx);
     th_trace *trace;
-    th_status one = ir ? th_pt2_trace(archive, name, ir, &trace)
-                       : TH_NO_MEMORY;
+    th_status one = ir ? th_pt2_trace(archive, name, ir, &trace) : TH_NO_MEMORY;
     status = status ? status : one;
     const th_pt2_input *inputs = NULL;
     size_t count = 0;
@@ -194,15 +193,13 @@ Test(pt2, texts_round_trip) {
     th_pt2 *archive = open_archive(ctx, names[i]);
     for (size_t k = 0; k < th_pt2_program_count(archive); k++) {
       th_ir *ir = th_ir_new(ctx), *again = th_ir_new(ctx);
-      th_trace *trace =
-          trace_of(archive, th_pt2_program_name(archive, k), ir);
+      th_trace *trace = trace_of(archive, th_pt2_program_name(archive, k), ir);
       cr_assert_eq(th_trace_verify(trace), TH_OK, "%s",
                    th_diagnostics_all(ctx));
       const char *text = text_of(trace);
       th_trace *read = NULL;
-      cr_assert_eq(
-          th_trace_parse(again, names[i], text, strlen(text), &read), TH_OK,
-          "%s", th_diagnostics_all(ctx));
+      cr_assert_eq(th_trace_parse(again, names[i], text, strlen(text), &read),
+                   TH_OK, "%s", th_diagnostics_all(ctx));
       cr_assert(th_trace_equal(trace, read), "%s", names[i]);
       th_ir_release(again);
       th_ir_release(ir);
@@ -276,6 +273,56 @@ Test(pt2, inputs_written_in_place) {
   th_ir_release(ir);
   th_pt2_free(archive);
   th_context_free(ctx);
+}
+
+// A seed of the fuzzer, which holds one program "m".
+static void expect_seed(const char *seed, const char *const *lines) {
+  th_context *ctx = th_context_new();
+  char path[512];
+  snprintf(path, sizeof path, TH_SOURCE_DIR "/test/fuzz/corpus/pt2/%s.pt2",
+           seed);
+  th_pt2 *archive = NULL;
+  cr_assert_eq(th_pt2_open(ctx, path, NULL, &archive), TH_OK);
+  th_ir *ir = th_ir_new(ctx);
+  const char *text = text_of(trace_of(archive, "m", ir));
+  for (; *lines; lines++) {
+    expect_line(text, *lines);
+  }
+  th_ir_release(ir);
+  th_pt2_free(archive);
+  th_context_free(ctx);
+}
+
+// x = clone(x); x[:, 0].fill_(1); x[1] *= 2
+Test(pt2, writes_through_views) {
+  expect_seed("composed_views_inplace_0",
+              (const char *const[]){
+                  "t3 = select_scatter(clone, fill_, 1, 0)",
+                  "select_1 = select(t3, 0, 1)", "mul_ = mul(select_1, 2)",
+                  "t6 = select_scatter(t3, mul_, 0, 1)", NULL});
+}
+
+// A write through a transpose; the base is derived from it.
+Test(pt2, writes_through_permutations) {
+  expect_seed("edge_mutation_11",
+              (const char *const[]){"add_ = add(transpose, unsqueeze)",
+                                    "t5 = permute(add_, [1, 0])",
+                                    "return {'output': (t5, add_)}", NULL});
+}
+
+// Numbers from data keep the assertions that bound them.
+Test(pt2, assertions_stay) {
+  expect_seed("data_dependent",
+              (const char *const[]){"u0 = item(count)",
+                                    "assert_number(1 <= u0, ",
+                                    "assert_number(u0 <= 6, ", NULL});
+}
+
+// Regions without gradients and with autocast.
+Test(pt2, regions_are_read_in_place) {
+  expect_seed("regions",
+              (const char *const[]){"detach(mean)", "to(x, bf16)",
+                                    "getitem_2 = linear(t6, t7, t8)", NULL});
 }
 
 // ---- weights
@@ -426,8 +473,7 @@ Test(pt2, random_weights_depend_on_the_seed) {
     th_pt2_program *program;
     cr_assert_eq(th_pt2_program_find(archive, "dyn", &program), TH_OK);
     cr_assert_eq(th_pt2_read_weights(archive, program), TH_OK);
-    th_pt2_record *record =
-        th_map_get(&program->weights, "layers.0.weight");
+    th_pt2_record *record = th_map_get(&program->weights, "layers.0.weight");
     record->bytes = 0;
     made[i] = weight_of(archive, "dyn", "layers.0.weight");
     th_pt2_free(archive);
@@ -466,8 +512,7 @@ Test(pt2, unknown_operations_are_listed_at_once) {
   cr_assert_eq(read_all(ctx, c.data, c.size), TH_UNSUPPORTED);
   const char *all = th_diagnostics_all(ctx);
   expect_line(all, "2 operations of program");
-  expect_line(all,
-              "models_hand.py:17: note: aten.gelx.default, used 1 time");
+  expect_line(all, "models_hand.py:17: note: aten.gelx.default, used 1 time");
   expect_line(all, "aten.relx.default, used 1 time");
   th_context_free(ctx);
   th_free(c.data);
