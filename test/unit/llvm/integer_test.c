@@ -81,7 +81,7 @@ static int64_t wrap(int64_t x, const kind *k) {
     return x;
   }
   uint64_t low = (uint64_t)x & ((UINT64_C(1) << k->bits) - 1);
-  bool minus = !k->is_unsigned && (low >> (k->bits - 1)) != 0;
+  bool minus = !k->is_unsigned && (low >> ((k->bits - 1) & 63)) != 0;
   return (int64_t)(minus ? low | (~UINT64_C(0) << k->bits) : low);
 }
 
