@@ -160,14 +160,22 @@ th_status th_sizes_value(th_frame *call, th_sizes *s, const th_value *value) {
   return size_offset(call, s, value);
 }
 
+// From the first byte to the last one that the strides reach.
 static int64_t size_bytes(const th_view *view) {
-  int64_t n = (int64_t)th_dtype_size(view->dtype);
+  int64_t elements = 1, step = 0, bytes = 0;
   for (int i = 0; i < view->rank; i++) {
-    if (__builtin_mul_overflow(n, view->dims[i], &n)) {
+    if (view->dims[i] == 0) {
+      return 0;
+    }
+    if (__builtin_mul_overflow(view->dims[i] - 1, view->strides[i], &step) ||
+        __builtin_add_overflow(elements, step, &elements)) {
       return -1;
     }
   }
-  return n;
+  return __builtin_mul_overflow(elements,
+                                (int64_t)th_dtype_size(view->dtype), &bytes)
+             ? -1
+             : bytes;
 }
 
 // ---- the slab
