@@ -139,7 +139,14 @@ typedef struct gen_group {
   int lane;
 } gen_group;
 
-static void gen_store_all(th_gen *g, void *user) {
+void th_gen_store_all(th_gen *g, void *user) {
+  (void)user;
+  for (uint32_t i = 0; i < g->nest->store_count; i++) {
+    th_gen_store(g, &g->nest->stores[i]);
+  }
+}
+
+static void gen_store_group(th_gen *g, void *user) {
   gen_group *group = user;
   for (uint32_t i = 0; i < group->count; i++) {
     th_gen_store(g, group->stores[i]);
@@ -149,12 +156,12 @@ static void gen_store_all(th_gen *g, void *user) {
 static void gen_store_lanes(th_gen *g, void *user) {
   gen_group *group = user;
   if (group->lane < 0) {
-    gen_store_all(g, user);
+    gen_store_group(g, user);
     return;
   }
   const th_expr *extent = g->nest->space.vars[group->lane].extent;
   th_gen_lanes(g, group->lane, th_emit_i64(&g->e, 0), th_gen_expr(g, extent),
-               extent, gen_store_all, user);
+               extent, gen_store_group, user);
 }
 
 static void gen_group_stores(th_gen *g, gen_group *group) {
@@ -384,6 +391,9 @@ static LLVMValueRef gen_body(th_gen *g, th_codegen *codegen) {
   LLVMPositionBuilderAtEnd(e->builder, start);
   if (n->sequential) {
     gen_sequential(g);
+  } else if (g->plan->product.reduce) {
+    th_gen_product(g, LLVMGetParam(e->function, 1),
+                   LLVMGetParam(e->function, 2));
   } else {
     gen_parallel(g, LLVMGetParam(e->function, 1),
                  LLVMGetParam(e->function, 2));
@@ -471,6 +481,9 @@ static const th_expr *gen_extent(const th_gen *g) {
   if (n->sequential) {
     return extent;
   }
+  if (g->plan->product.reduce) {
+    return th_gen_product_extent(n, &g->plan->product);
+  }
   th_var_set vars = gen_outer_without_lane(phase);
   for (uint32_t v = 0; v < n->space.var_count; v++) {
     if (vars >> v & 1) {
@@ -518,7 +531,8 @@ static const char *gen_describe(th_gen *g) {
   enum { WORTH = 1 << 15 };
   th_buffer out;
   th_buffer_init(&out, g->nest->arena);
-  int64_t grain = WORTH / gen_iteration_cost(g);
+  bool heavy = g->plan->product.reduce;
+  int64_t grain = heavy ? 1 : WORTH / gen_iteration_cost(g);
   th_buffer_printf(&out, "%lld", (long long)(grain < 1 ? 1 : grain));
   gen_describe_expr(g, &out, gen_extent(g));
   return out.data;

@@ -44,6 +44,7 @@ typedef struct th_gen {
   bool mask_is_select; // perhaps none of them
 
   LLVMValueRef *values; // by node; NULL: not emitted here
+  struct product_gen *product; // its sums are in memory; NULL elsewhere
   uint32_t *trail;      // nodes in the order of emission
   uint32_t trail_count, trail_cap;
 } th_gen;
@@ -88,8 +89,19 @@ void th_gen_hoist(th_gen *g, th_node *const *roots, uint32_t count,
                   th_var_set open);
 void th_gen_reduce(th_gen *g, th_node *const *nodes, uint32_t count);
 
+// Memory for one value of the function, which becomes a register.
+LLVMValueRef th_gen_slot(th_gen *g, LLVMTypeRef type);
+
+// A kernel that is a product (product.h): its outer loop, that loop's extent,
+// and the sum at the position of the moment.
+void th_gen_product(th_gen *g, LLVMValueRef begin, LLVMValueRef end);
+const th_expr *th_gen_product_extent(const th_nest *n, const th_product *p);
+LLVMValueRef th_gen_product_sum(th_gen *g);
+
 // Runs `body` over [lo, hi) of a variable in lanes, variant by variant.
 typedef void (*th_gen_body)(th_gen *g, void *user);
+// A body: all stores of the kernel.
+void th_gen_store_all(th_gen *g, void *user);
 void th_gen_lanes(th_gen *g, int var, LLVMValueRef lo, LLVMValueRef hi,
                   const th_expr *extent, th_gen_body body, void *user);
 // Runs `body` for all positions of a set of variables, in ascending order.

@@ -135,6 +135,10 @@ LLVMValueRef th_gen_node(th_gen *g, th_node *node) {
     v = node_select(g, node);
     break;
   case TH_NODE_REDUCE:
+    if (g->product) {
+      v = th_gen_product_sum(g);
+      break;
+    }
     th_gen_reduce(g, &node, 1); // remembers
     return g->values[node->id];
   case TH_NODE_CHECK:

@@ -150,9 +150,8 @@ static LLVMValueRef reduce_start(th_gen *g, const th_node *node,
                                  reduce_int_start(node->op, dtype));
 }
 
-// Memory for one accumulator, at the entry of the function so that it becomes
-// a register.
-static LLVMValueRef reduce_slot(th_gen *g, LLVMTypeRef type) {
+// At the entry of the function, where memory can become a register.
+LLVMValueRef th_gen_slot(th_gen *g, LLVMTypeRef type) {
   th_emit *e = &g->e;
   LLVMBasicBlockRef here = LLVMGetInsertBlock(e->builder);
   LLVMBasicBlockRef entry = LLVMGetEntryBasicBlock(e->function);
@@ -173,12 +172,12 @@ static void reduce_make_acc(th_gen *g, const th_node *node, uint32_t variant,
   LLVMTypeRef type =
       th_emit_type_vector(th_gen_register(g, reduce_dtype(node)), lanes);
   acc->type[variant] = type;
-  acc->value[variant] = reduce_slot(g, type);
+  acc->value[variant] = th_gen_slot(g, type);
   LLVMBuildStore(e->builder, reduce_start(g, node, type), acc->value[variant]);
   if (reduce_is_arg(node)) {
     LLVMTypeRef wide = th_emit_type_vector(e->i64, lanes);
     acc->position_type[variant] = wide;
-    acc->position[variant] = reduce_slot(g, wide);
+    acc->position[variant] = th_gen_slot(g, wide);
     LLVMBuildStore(e->builder, th_emit_const_int(e, wide, INT64_MAX),
                    acc->position[variant]);
   }

@@ -381,6 +381,7 @@ th_status th_plan_make(th_nest *n, const th_target *target,
   for (uint32_t i = 0; i < n->phase_count; i++) {
     plan_phase(out_plan, i);
   }
+  th_product_find(n, target, &out_plan->product);
   int lane = out_plan->phases[0].lane;
   if (lane >= 0 && !n->sequential) {
     const th_expr *extent = n->space.vars[lane].extent;

@@ -14,7 +14,7 @@
 #define TH_LOWERING_PLAN_H
 
 #include "lowering/nest.h"
-#include "lowering/target.h"
+#include "lowering/product.h"
 
 enum { TH_MAX_PHASES = 4, TH_MAX_VARIANTS = 4 };
 
@@ -39,6 +39,7 @@ typedef struct th_plan {
   // The outer loop that threads share counts positions of phase 0's outer
   // variables, where the lane variable counts in chunks.
   int64_t chunk; // 0: no chunks
+  th_product product;
 } th_plan;
 
 // Merges variables of the nest where nothing tells them apart, then chooses.

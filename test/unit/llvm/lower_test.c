@@ -4,6 +4,7 @@
 #include <criterion/criterion.h>
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -163,4 +164,62 @@ Test(lower, products) {
   }
   near(lower_kit_output(&kit, 0), want, M * N, 1e-5f);
   lower_kit_close(&kit);
+}
+
+// x[m, k] * w[n, k] with sizes around tiles, panels and blocks.
+static void check_linear(int m, int k, int n, const char *sizes) {
+  lower_kit kit;
+  char text[400];
+  float *x = malloc((size_t)(m * k) * 4), *w = malloc((size_t)(n * k) * 4);
+  float *wt = malloc((size_t)(n * k) * 4), *want = malloc((size_t)(m * n) * 4);
+  snprintf(text, sizeof text,
+           "def f(x, w, wt):\n"
+           "  # x: \"cpu f32[%s, %d]\"\n"
+           "  # w: \"cpu f32[%d, %d]\"\n"
+           "  # wt: \"cpu f32[%d, %d]\"\n"
+           "  # s0: \"int\" in [1, inf]\n"
+           "  y = linear(x, w, None)\n"
+           "  z = matmul(x, wt)\n"
+           "  return {'output': (y, z)}\n",
+           sizes, k, n, k, k, n);
+  lower_kit_open(&kit, text);
+  lower_kit_symbol(&kit, "s0", m);
+  lower_kit_fill(x, (size_t)(m * k), 1);
+  lower_kit_fill(w, (size_t)(n * k), 2);
+  for (int i = 0; i < n * k; i++) {
+    wt[i % k * n + i / k] = w[i];
+  }
+  lower_kit_input(&kit, "x", x);
+  lower_kit_input(&kit, "w", w);
+  lower_kit_input(&kit, "wt", wt);
+  kit.threads = 2;
+  cr_assert(lower_kit_run(&kit));
+  for (int r = 0; r < m; r++) {
+    for (int c = 0; c < n; c++) {
+      double sum = 0;
+      for (int i = 0; i < k; i++) {
+        sum += (double)x[r * k + i] * w[c * k + i];
+      }
+      want[r * n + c] = (float)sum;
+    }
+  }
+  near(lower_kit_output(&kit, 0), want, (size_t)(m * n), 2e-5f);
+  near(lower_kit_output(&kit, 1), want, (size_t)(m * n), 2e-5f);
+  lower_kit_close(&kit);
+  free(x);
+  free(w);
+  free(wt);
+  free(want);
+}
+
+Test(lower, products_of_any_shape) {
+  static const int shapes[][3] = {{1, 64, 48},   {1, 37, 100},  {3, 130, 70},
+                                  {9, 16, 16},   {13, 300, 65}, {130, 257, 49},
+                                  {150, 40, 200}, {8, 5, 9}};
+  for (size_t i = 0; i < TH_COUNT(shapes); i++) {
+    char size[16];
+    snprintf(size, sizeof size, "%d", shapes[i][0]);
+    check_linear(shapes[i][0], shapes[i][1], shapes[i][2], size);
+    check_linear(shapes[i][0], shapes[i][1], shapes[i][2], "s0");
+  }
 }
