@@ -14,7 +14,8 @@ th_context *th_context_new(void) {
   th_context *ctx = th_calloc(1, sizeof *ctx);
   if (ctx) {
     th_arena_init(&ctx->arena, &ctx->unwind);
-    th_arena_init(&ctx->diag_arena, &ctx->unwind);
+    th_arena_init(&ctx->diag_arena, &ctx->diag_unwind);
+    pthread_mutex_init(&ctx->diag_lock, NULL);
   }
   return ctx;
 }
@@ -25,6 +26,7 @@ void th_context_free(th_context *ctx) {
   }
   th_arena_deinit(&ctx->arena); // its releases may still report
   th_arena_deinit(&ctx->diag_arena);
+  pthread_mutex_destroy(&ctx->diag_lock);
   th_free(ctx);
 }
 
@@ -92,17 +94,21 @@ static th_status context_add(void *arg) {
 
 static void context_add_or_lose(context_report *report) {
   th_context *ctx = report->ctx;
+  const char *text = NULL;
+  pthread_mutex_lock(&ctx->diag_lock);
   if (report->severity == TH_ERROR) {
     ctx->last_status = report->status;
   }
-  if (th_protect(&ctx->unwind, context_add, report) != TH_OK) {
+  if (th_protect(&ctx->diag_unwind, context_add, report) == TH_OK) {
+    text = ctx->diags[ctx->diag_count - 1].text;
+  } else {
     ctx->diag_lost++;
-    return;
   }
+  pthread_mutex_unlock(&ctx->diag_lock);
   th_log_level level =
       report->severity == TH_ERROR ? TH_LOG_ERROR : TH_LOG_WARN;
-  if (context_logs(ctx, level)) {
-    ctx->log(ctx->log_user, level, ctx->diags[ctx->diag_count - 1].text);
+  if (text && context_logs(ctx, level)) {
+    ctx->log(ctx->log_user, level, text);
   }
 }
 
@@ -210,6 +216,38 @@ void th_log(th_context *ctx, th_log_level level, const char *fmt, ...) {
   va_end(line.args);
 }
 
+typedef struct context_moved {
+  th_context *to;
+  const th_diagnostic *from;
+} context_moved;
+
+static th_status context_move_one(void *arg) {
+  const context_moved *m = arg;
+  th_arena *arena = &m->to->diag_arena;
+  th_diagnostic copy = *m->from;
+  copy.text = th_arena_strdup(arena, copy.text);
+  TH_PUSH(arena, m->to->diags, m->to->diag_count, m->to->diag_cap) = copy;
+  return TH_OK;
+}
+
+void th_diagnostics_move(th_context *to, th_context *from) {
+  if (to == from || !to) {
+    return;
+  }
+  pthread_mutex_lock(&to->diag_lock);
+  for (uint32_t i = 0; i < from->diag_count; i++) {
+    context_moved m = {to, &from->diags[i]};
+    if (th_protect(&to->diag_unwind, context_move_one, &m) != TH_OK) {
+      to->diag_lost++;
+    }
+  }
+  to->diag_lost += from->diag_lost;
+  to->last_status =
+      from->last_status == TH_OK ? to->last_status : from->last_status;
+  pthread_mutex_unlock(&to->diag_lock);
+  th_diagnostics_clear(from);
+}
+
 th_status th_last_status(const th_context *ctx) { return ctx->last_status; }
 
 size_t th_diagnostic_count(const th_context *ctx) { return ctx->diag_count; }
@@ -223,10 +261,12 @@ th_severity th_diagnostic_severity(const th_context *ctx, size_t index) {
 }
 
 void th_diagnostics_clear(th_context *ctx) {
+  pthread_mutex_lock(&ctx->diag_lock);
   th_arena_deinit(&ctx->diag_arena);
   ctx->diags = NULL;
   ctx->diag_count = ctx->diag_cap = ctx->diag_lost = 0;
   ctx->last_status = TH_OK;
+  pthread_mutex_unlock(&ctx->diag_lock);
 }
 
 typedef struct context_all {
@@ -253,6 +293,8 @@ static th_status context_join(void *arg) {
 
 const char *th_diagnostics_all(th_context *ctx) {
   context_all all = {ctx, "error: out of memory\n"};
-  (void)th_protect(&ctx->unwind, context_join, &all);
+  pthread_mutex_lock(&ctx->diag_lock);
+  (void)th_protect(&ctx->diag_unwind, context_join, &all);
+  pthread_mutex_unlock(&ctx->diag_lock);
   return all.text;
 }

@@ -5,6 +5,8 @@
 #include "base/arena.h"
 #include "base/map.h"
 
+#include <pthread.h>
+
 typedef struct th_diagnostic {
   th_severity severity;
   th_status status;
@@ -23,7 +25,10 @@ typedef enum th_slot {
 
 struct th_context {
   th_unwind unwind;
-  th_arena arena;      // lives as long as the context
+  th_arena arena; // lives as long as the context
+  // Reports may come from several threads, as those of calls do.
+  pthread_mutex_t diag_lock;
+  th_unwind diag_unwind;
   th_arena diag_arena; // emptied by th_diagnostics_clear
   th_diagnostic *diags;
   uint32_t diag_count, diag_cap;
@@ -54,6 +59,9 @@ void th_log(th_context *ctx, th_log_level level, const char *fmt, ...)
 #define th_error(ctx, status, loc, ...)                                        \
   ((void)th_error(ctx, status, loc, __VA_ARGS__), (status))
 #endif
+
+// Appends the diagnostics of `from` as they are and clears it.
+void th_diagnostics_move(th_context *to, th_context *from);
 
 // The status of the newest error, TH_OK when there is none.
 th_status th_last_status(const th_context *ctx);
