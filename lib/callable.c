@@ -26,6 +26,7 @@ th_status th_callable_new(th_context *ctx, const th_jit_options *options,
     if (n) {
       memcpy(&c->options, options, n < sizeof defaults ? n : sizeof defaults);
     }
+    pthread_mutex_init(&c->lock, NULL);
     th_arena_init(&c->arena, &ctx->unwind);
     c->options.executors = c->executors =
         callable_copy(c->options.executors, &ok);
@@ -66,6 +67,7 @@ void th_callable_free(th_callable *callable) {
   } else {
     th_entry_free(callable->newest);
   }
+  pthread_mutex_destroy(&callable->lock);
   th_arena_deinit(&callable->arena);
   th_free(callable->executors);
   th_free(callable->passes);
@@ -96,7 +98,7 @@ static th_status entry_bind(th_context *ctx, th_entry *entry, uint32_t count,
 
 th_status th_callable_add(th_callable *callable, th_trace *trace,
                           th_tensor *const *bound, th_entry **out) {
-  th_context *ctx = callable->ctx;
+  th_context *ctx = trace->ir->ctx;
   th_entry *entry = th_calloc(1, sizeof *entry);
   if (!entry) {
     th_ir_release(trace->ir);
@@ -113,7 +115,6 @@ th_status th_callable_add(th_callable *callable, th_trace *trace,
   }
   callable->passes_ns += entry->compiled.passes_ns;
   callable->codegen_ns += entry->compiled.codegen_ns;
-  callable->newest = entry;
   *out = entry;
   return TH_OK;
 }
@@ -154,9 +155,9 @@ static bool call_is_constant(const th_value *in, const th_program_value *v) {
   if (in->type.kind != TH_KIND_NUMBER || !th_is_const(in->type.num)) {
     return true;
   }
-  return in->type.dtype == TH_F64 ? memcmp(&in->type.num->f, &v->num.f,
-                                           sizeof v->num.f) == 0
-                                  : in->type.num->i == v->num.i;
+  return in->type.dtype == TH_F64
+             ? memcmp(&in->type.num->f, &v->num.f, sizeof v->num.f) == 0
+             : in->type.num->i == v->num.i;
 }
 
 static th_status call_inputs(th_context *ctx, const th_entry *entry,
@@ -181,15 +182,16 @@ static th_status call_inputs(th_context *ctx, const th_entry *entry,
 
 static void call_output(const th_arg *arg, const th_program_value *v,
                         th_leaf *out) {
-  static const th_leaf_kind numbers[] = {
-      [TH_BOOL] = TH_LEAF_BOOL, [TH_I64] = TH_LEAF_INT, [TH_F64] = TH_LEAF_FLOAT};
+  static const th_leaf_kind numbers[] = {[TH_BOOL] = TH_LEAF_BOOL,
+                                         [TH_I64] = TH_LEAF_INT,
+                                         [TH_F64] = TH_LEAF_FLOAT};
   *out = (th_leaf){.kind = TH_LEAF_NONE};
   if (v->kind == TH_KIND_TENSOR) {
     out->kind = TH_LEAF_TENSOR;
     out->tensor = v->tensor;
   } else if (v->kind == TH_KIND_NUMBER) {
-    th_dtype dtype = arg->kind == TH_ARG_NUM ? arg->num->dtype
-                                             : arg->value->type.dtype;
+    th_dtype dtype =
+        arg->kind == TH_ARG_NUM ? arg->num->dtype : arg->value->type.dtype;
     out->kind = numbers[dtype];
     out->i = dtype == TH_F64 ? 0 : v->num.i;
     out->f = dtype == TH_F64 ? v->num.f : (double)v->num.i;
@@ -199,54 +201,46 @@ static void call_output(const th_arg *arg, const th_program_value *v,
   }
 }
 
-static th_status entry_run(const th_entry *entry, th_context *ctx, int threads,
-                           const th_leaf *inputs, th_leaf *outputs,
-                           size_t output_count, th_program_value *values) {
+static th_status entry_run(const th_entry *entry, const th_call_args *call,
+                           th_program_value *values) {
   uint32_t n = entry_trace(entry)->input_count;
   th_program_value *outs = values + n;
-  TH_TRY(call_inputs(ctx, entry, inputs, values));
-  for (size_t i = 0; i < output_count; i++) {
-    outs[i] = (th_program_value){TH_KIND_TENSOR, outputs[i].tensor, {0}};
+  TH_TRY(call_inputs(call->ctx, entry, call->inputs, values));
+  for (size_t i = 0; i < call->output_count; i++) {
+    outs[i] = (th_program_value){TH_KIND_TENSOR, call->outputs[i].tensor, {0}};
   }
-  TH_TRY(th_program_run(entry->compiled.program, ctx, threads, values, n, outs,
-                        output_count));
-  for (size_t i = 0; i < output_count; i++) {
+  TH_TRY(th_program_run(entry->compiled.program, call->ctx, call->threads,
+                        values, n, outs, call->output_count));
+  for (size_t i = 0; i < call->output_count; i++) {
     call_output(th_program_leaf(entry->compiled.program, i), &outs[i],
-                &outputs[i]);
+                &call->outputs[i]);
   }
   return TH_OK;
 }
 
 th_status th_entry_call(th_callable *callable, th_entry *entry,
-                        const th_call_options *options, const th_leaf *inputs,
-                        size_t input_count, th_leaf *outputs,
-                        size_t output_count) {
+                        const th_call_args *call) {
   enum { FEW = 160 };
   th_program_value few[FEW];
-  th_context *ctx = options && options->diagnostics ? options->diagnostics
-                                                    : callable->ctx;
-  int threads = options && options->threads ? options->threads
-                                            : callable->options.threads;
   if (callable->options.compile_only) {
-    return th_error(ctx, TH_INVALID, TH_NOWHERE,
+    return th_error(call->ctx, TH_INVALID, TH_NOWHERE,
                     "the callable was only compiled: it has no weights");
   }
-  if (input_count != entry->user_count ||
-      output_count != th_program_output_count(entry->compiled.program)) {
-    return th_error(ctx, TH_INVALID, TH_NOWHERE,
+  if (call->input_count != entry->user_count ||
+      call->output_count != th_program_output_count(entry->compiled.program)) {
+    return th_error(call->ctx, TH_INVALID, TH_NOWHERE,
                     "the callable takes %u inputs and gives %zu outputs, not "
                     "%zu and %zu",
                     entry->user_count,
                     th_program_output_count(entry->compiled.program),
-                    input_count, output_count);
+                    call->input_count, call->output_count);
   }
-  size_t n = entry_trace(entry)->input_count + output_count;
+  size_t n = entry_trace(entry)->input_count + call->output_count;
   th_program_value *values = n <= FEW ? few : th_malloc(n * sizeof *values);
   if (!values) {
-    return th_error(ctx, TH_NO_MEMORY, TH_NOWHERE, "out of memory");
+    return th_error(call->ctx, TH_NO_MEMORY, TH_NOWHERE, "out of memory");
   }
-  th_status status = entry_run(entry, ctx, threads, inputs, outputs,
-                               output_count, values);
+  th_status status = entry_run(entry, call, values);
   if (values != few) {
     th_free(values);
   }
@@ -256,14 +250,17 @@ th_status th_entry_call(th_callable *callable, th_entry *entry,
 th_status th_call_leaves(th_callable *callable, const th_call_options *options,
                          const th_leaf *inputs, size_t input_count,
                          th_leaf *outputs, size_t output_count) {
-  th_entry *entry = callable->newest;
-  if (callable->find) {
-    th_context *ctx = options && options->diagnostics ? options->diagnostics
-                                                      : callable->ctx;
-    TH_TRY(callable->find(callable, ctx, inputs, input_count, &entry));
+  th_call_args call = {callable->ctx, callable->options.threads,
+                       inputs,        input_count,
+                       outputs,       output_count};
+  if (options && options->diagnostics) {
+    call.ctx = options->diagnostics;
   }
-  return th_entry_call(callable, entry, options, inputs, input_count, outputs,
-                       output_count);
+  if (options && options->threads) {
+    call.threads = options->threads;
+  }
+  return callable->call ? callable->call(callable, &call)
+                        : th_entry_call(callable, callable->newest, &call);
 }
 
 th_status th_call(th_callable *callable, th_tensor *const *inputs,
@@ -281,8 +278,8 @@ th_status th_call(th_callable *callable, th_tensor *const *inputs,
     leaves[i] = (th_leaf){.kind = TH_LEAF_TENSOR, .tensor = t};
   }
   th_leaf *outs = leaves + input_count;
-  th_status status = th_call_leaves(callable, NULL, leaves, input_count, outs,
-                                    output_count);
+  th_status status =
+      th_call_leaves(callable, NULL, leaves, input_count, outs, output_count);
   for (size_t i = 0; status == TH_OK && i < output_count; i++) {
     outputs[i] = outs[i].tensor; // NULL where the result is no tensor
   }
@@ -340,8 +337,7 @@ const char *th_callable_input_type(th_callable *callable, size_t index) {
   return args.text;
 }
 
-th_leaf_kind th_callable_input_kind(const th_callable *callable,
-                                    size_t index) {
+th_leaf_kind th_callable_input_kind(const th_callable *callable, size_t index) {
   const th_value *in = callable_input(callable, index);
   if (!in || in->type.kind == TH_KIND_NONE) {
     return TH_LEAF_NONE;
@@ -377,8 +373,7 @@ int64_t th_callable_input_dim(const th_callable *callable, size_t index,
   return in->type.dims[dim]->i;
 }
 
-th_leaf th_callable_input_constant(const th_callable *callable,
-                                   size_t index) {
+th_leaf th_callable_input_constant(const th_callable *callable, size_t index) {
   const th_value *in = callable_input(callable, index);
   th_leaf leaf = {.kind = th_callable_input_kind(callable, index)};
   if (leaf.kind == TH_LEAF_TENSOR) {
@@ -387,8 +382,8 @@ th_leaf th_callable_input_constant(const th_callable *callable,
     leaf.text = in->type.text;
   } else if (leaf.kind != TH_LEAF_NONE && th_is_const(in->type.num)) {
     leaf.i = leaf.kind == TH_LEAF_FLOAT ? 0 : in->type.num->i;
-    leaf.f = leaf.kind == TH_LEAF_FLOAT ? in->type.num->f
-                                        : (double)in->type.num->i;
+    leaf.f =
+        leaf.kind == TH_LEAF_FLOAT ? in->type.num->f : (double)in->type.num->i;
   }
   return leaf;
 }
@@ -456,35 +451,71 @@ th_tensor *th_callable_state(const th_callable *callable, const char *fqn) {
   return NULL;
 }
 
+typedef struct callable_prologue {
+  th_entry *entry;
+} callable_prologue;
+
+static th_status callable_print_prologue(void *user) {
+  th_entry *e = ((callable_prologue *)user)->entry;
+  th_buffer out;
+  th_buffer_init(&out, &e->compiled.ir->arena);
+  th_trace_print(&out, e->prologue, NULL);
+  e->prologue_text = out.data;
+  return TH_OK;
+}
+
+static size_t callable_prologue_texts(th_entry *entry,
+                                      const char *const **out_texts) {
+  callable_prologue args = {entry};
+  if (entry->prologue && !entry->prologue_text &&
+      th_protect(&entry->compiled.ir->ctx->unwind, callable_print_prologue,
+                 &args)) {
+    return 0;
+  }
+  *out_texts = entry->prologue_text ? &entry->prologue_text : NULL;
+  return entry->prologue_text != NULL;
+}
+
 size_t th_last_traces(th_callable *callable, th_trace_kind kind,
                       const char *const **out_texts) {
   size_t count = 0;
   *out_texts = NULL;
-  if (!callable->newest || kind != TH_TRACES_COMPUTATION ||
-      th_compiled_texts(&callable->newest->compiled, out_texts, &count)) {
-    return 0;
+  pthread_mutex_lock(&callable->lock);
+  th_entry *newest = callable->newest;
+  if (newest && kind == TH_TRACES_COMPUTATION &&
+      th_compiled_texts(&newest->compiled, out_texts, &count)) {
+    count = 0;
+  } else if (newest && kind == TH_TRACES_PROLOGUE) {
+    count = callable_prologue_texts(newest, out_texts);
   }
+  pthread_mutex_unlock(&callable->lock);
   return count;
 }
 
-void th_callable_statistics(const th_callable *callable, th_statistics *out) {
+void th_callable_statistics(th_callable *callable, th_statistics *out) {
+  pthread_mutex_lock(&callable->lock);
+  uint64_t hits = atomic_load(&callable->hits);
+  memcpy(callable->reason_read, callable->reason_text,
+         sizeof callable->reason_read);
   th_statistics s = {.size = out->size,
-                     .cache_hits = callable->hits,
+                     .calls = hits + callable->misses,
+                     .cache_hits = hits,
                      .cache_misses = callable->misses,
                      .trace_ns = callable->trace_ns,
                      .passes_ns = callable->passes_ns,
                      .codegen_ns = callable->codegen_ns,
-                     .reason = callable->reason};
+                     .reason = callable->reason_read};
   if (callable->newest) {
     th_program_stats p;
     th_program_get_stats(callable->newest->compiled.program, &p);
-    s.calls = p.calls;
+    s.calls = callable->call ? s.calls : p.calls;
     s.kernels_compiled = p.kernels_compiled;
     s.kernels_from_disk = p.kernels_from_disk;
     s.kernels_shared = p.kernels_shared;
     s.slab_bytes = p.slab_bytes;
     s.plans = p.plans;
   }
+  pthread_mutex_unlock(&callable->lock);
   memcpy(out, &s, out->size < sizeof s ? out->size : sizeof s);
 }
 
@@ -526,11 +557,12 @@ static void claims_of_trace(callable_claims *c, const th_trace *t) {
         claims_of_trace(c, stmt->args[a].trace);
       }
     }
-    bool run_time = stmt->op->op == TH_OP_cond ||
-                    stmt->op->op == TH_OP_assert_number;
-    claims_add(c, stmt->executor ? stmt->executor
-               : run_time        ? "program"
-                                 : "window",
+    bool run_time =
+        stmt->op->op == TH_OP_cond || stmt->op->op == TH_OP_assert_number;
+    claims_add(c,
+               stmt->executor ? stmt->executor
+               : run_time     ? "program"
+                              : "window",
                stmt);
   }
 }
@@ -557,8 +589,7 @@ size_t th_callable_claims(th_callable *callable,
 size_t th_callable_profile(th_callable *callable,
                            const th_profile_row **out_rows) {
   *out_rows = NULL;
-  return callable->newest
-             ? th_program_profile_rows(callable->newest->compiled.program,
-                                       out_rows)
-             : 0;
+  return callable->newest ? th_program_profile_rows(
+                                callable->newest->compiled.program, out_rows)
+                          : 0;
 }

@@ -8,44 +8,59 @@
 
 #include "compile.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
+
 typedef struct th_entry {
   th_compiled compiled;
-  th_tensor **bound;   // by trace input: weights; NULL: the user gives it
-  uint32_t *user;      // by user input: trace input
+  const th_trace *prologue;  // of a traced function
+  const char *prologue_text; // made when it is asked for
+  th_tensor **bound;         // by trace input: weights; NULL: the user gives it
+  uint32_t *user;            // by user input: trace input
   uint32_t user_count;
-  struct th_entry *next;
 } th_entry;
+
+// One call, with what its options say filled in.
+typedef struct th_call_args {
+  th_context *ctx; // for diagnostics
+  int threads;
+  const th_leaf *inputs;
+  size_t input_count;
+  th_leaf *outputs;
+  size_t output_count;
+} th_call_args;
 
 struct th_callable {
   th_context *ctx;
   th_jit_options options;
   char *executors, *passes, *dump_traces; // copies that options point to
   th_entry *newest;                       // of the last compilation
-  // Finds or makes the entry for these inputs; NULL: `newest` always fits.
-  th_status (*find)(th_callable *callable, th_context *diagnostics,
-                    const th_leaf *inputs, size_t count, th_entry **out);
-  void (*release)(th_callable *callable); // what `find` keeps
+  // Finds or makes the entry for these inputs and runs it; NULL: `newest`
+  // always fits.
+  th_status (*call)(th_callable *callable, const th_call_args *call);
+  void (*release)(th_callable *callable); // what `function` keeps
   void *function;                         // jit.c
+  pthread_mutex_t lock;                   // compilations and reports
   th_arena arena;                         // input types as text
-  uint64_t hits, misses;
+  atomic_uint_fast64_t hits;
+  uint64_t misses; // under the lock, like what follows
   int64_t trace_ns, passes_ns, codegen_ns;
-  const char *reason;
+  char reason_text[256];
+  char reason_read[256]; // a copy for the reader
 };
 
 // A callable without entries; copies the options.
 th_status th_callable_new(th_context *ctx, const th_jit_options *options,
                           th_callable **out);
 // Compiles `trace` (takes its th_ir) and binds; bound[i] is retained by the
-// caller for the entry, NULL entries are the user's.  On success the entry is
-// callable->newest.
+// caller for the entry, NULL entries are the user's.  The caller makes it the
+// newest.
 th_status th_callable_add(th_callable *callable, th_trace *trace,
                           th_tensor *const *bound, th_entry **out);
 void th_entry_free(th_entry *entry);
 
 // Runs an entry.
 th_status th_entry_call(th_callable *callable, th_entry *entry,
-                        const th_call_options *options, const th_leaf *inputs,
-                        size_t input_count, th_leaf *outputs,
-                        size_t output_count);
+                        const th_call_args *call);
 
 #endif

@@ -29,8 +29,7 @@ static void compile_write(compile_dump *d, const char *pass,
   th_buffer text;
   th_buffer_init(&text, &trace->ir->arena);
   th_trace_print(&text, trace, NULL);
-  snprintf(path, sizeof path, "%s/%02u-%s.trace", d->folder, d->number++,
-           pass);
+  snprintf(path, sizeof path, "%s/%02u-%s.trace", d->folder, d->number++, pass);
   if (d->status == TH_OK) {
     d->status = th_file_write(d->ctx, path, text.data, text.size);
   }
@@ -59,8 +58,7 @@ static th_status compile_passes(compile_args *a) {
   compile_dump dump = {a->ctx, o->dump_traces, 0, TH_OK};
   th_manager_options manager = {.verify_each = o->verify_each,
                                 .roundtrip_each = o->roundtrip_each};
-  const char *names =
-      o->executors ? o->executors : th_executor_default(TH_CPU);
+  const char *names = o->executors ? o->executors : th_executor_default(TH_CPU);
   TH_TRY(th_executor_resolve(a->ctx, &p.ir->arena, names, &p.executors));
   if (o->dump_traces) {
     compile_write(&dump, "input", a->trace);

@@ -4,6 +4,8 @@
 
 #include "base/alloc.h"
 
+#include <stdio.h>
+
 // Where a trace comes from: an archive, a text, or a text with the weights of
 // an archive.
 typedef struct load_source {
@@ -17,17 +19,15 @@ typedef struct load_source {
 
 static th_status load_trace(void *user) {
   load_source *l = user;
-  return l->text
-             ? th_trace_parse(l->ir, l->name, l->text, l->size, &l->trace)
-             : th_pt2_trace(l->archive, l->program, l->ir, &l->trace);
+  return l->text ? th_trace_parse(l->ir, l->name, l->text, l->size, &l->trace)
+                 : th_pt2_trace(l->archive, l->program, l->ir, &l->trace);
 }
 
 // One tensor for each parameter, buffer and constant.
 static th_status load_weights(const load_source *l, th_tensor **bound) {
   for (uint32_t i = 0; i < l->trace->input_count; i++) {
     const th_value *in = l->trace->inputs[i];
-    if (in->input->kind != TH_INPUT_USER &&
-        in->type.kind == TH_KIND_TENSOR) {
+    if (in->input->kind != TH_INPUT_USER && in->type.kind == TH_KIND_TENSOR) {
       TH_TRY(th_pt2_weight(l->archive, l->program, in->input->fqn, &bound[i]));
     }
   }
@@ -45,6 +45,7 @@ static th_status load_bound(th_callable *c, const load_source *l) {
                : TH_OK;
   if (status == TH_OK) {
     status = th_callable_add(c, l->trace, bound, &entry);
+    c->newest = entry;
   } else {
     th_ir_release(l->ir);
   }
@@ -74,7 +75,7 @@ static th_status load_callable(th_context *ctx, load_source *l,
     return status;
   }
   c->misses = 1;
-  c->reason = "the first call";
+  snprintf(c->reason_text, sizeof c->reason_text, "the first call");
   *out_callable = c;
   return TH_OK;
 }
@@ -96,9 +97,8 @@ th_status th_jit_text(th_context *ctx, const char *name, const char *text,
   return load_callable(ctx, &l, options, out_callable);
 }
 
-th_status th_jit_pt2_text(th_context *ctx, th_pt2 *archive,
-                          const char *program, const char *name,
-                          const char *text, size_t size,
+th_status th_jit_pt2_text(th_context *ctx, th_pt2 *archive, const char *program,
+                          const char *name, const char *text, size_t size,
                           const th_jit_options *options,
                           th_callable **out_callable) {
   load_source l = {archive, program, name, text, size, NULL, NULL};

@@ -426,6 +426,39 @@ th_value *th_numel_at(TH_PLACE, th_value *x) {
   return th_tracer_run(t, file, line, tracer_take_size, &s) ? NULL : s.value;
 }
 
+void th_tracer_set_symbol(th_tracer *t, const th_expr *symbol,
+                          th_scalar value) {
+  th_arena *arena = &t->b->ir->arena;
+  uint32_t index = symbol->symbol->index;
+  while (index >= t->symbol_cap) {
+    t->symbols =
+        th_arena_grow(arena, t->symbols, &t->symbol_cap, sizeof *t->symbols);
+  }
+  while (index >= t->known_cap) {
+    t->symbol_known = th_arena_grow(arena, t->symbol_known, &t->known_cap,
+                                    sizeof *t->symbol_known);
+  }
+  t->symbols[index] = value;
+  t->symbol_known[index] = true;
+}
+
+typedef struct tracer_eval {
+  const th_tracer *t;
+  bool known;
+} tracer_eval;
+
+static void tracer_see_symbol(void *user, const th_symbol *symbol) {
+  tracer_eval *e = user;
+  e->known = e->known && symbol->index < e->t->known_cap &&
+             e->t->symbol_known[symbol->index];
+}
+
+bool th_tracer_eval(const th_tracer *t, const th_expr *num, th_scalar *out) {
+  tracer_eval e = {t, true};
+  th_expr_symbols(num, tracer_see_symbol, &e);
+  return e.known && th_expr_eval(num, t->symbols, out);
+}
+
 void th_tracer_assume(th_tracer *t, const th_expr *condition) {
   th_arena *arena = &t->b->ir->arena;
   for (uint32_t i = 0; i < t->assumed_count; i++) {
@@ -457,13 +490,10 @@ static th_status tracer_fix(void *user) {
   while (t->around) {
     t = t->around;
   }
-  if (!th_is_const(e) && !t->symbols) {
+  if (!th_tracer_eval(t, e, &v)) {
     return tracer_error(k->t, TH_UNSUPPORTED,
-                        "%s depends on data: its value is not known",
-                        k->number->name);
-  }
-  if (!th_expr_eval(e, t->symbols, &v)) {
-    return tracer_error(k->t, TH_INVALID, "%s divides by zero",
+                        "%s depends on data or divides by zero: its value is "
+                        "not known",
                         k->number->name);
   }
   k->f = e->dtype == TH_F64 ? v.f : (double)v.i;

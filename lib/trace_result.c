@@ -1,4 +1,5 @@
 // The end of a trace: its result, what it mutates, branches.
+#include "module.h"
 #include "tracer.h"
 
 #include <string.h>
@@ -19,16 +20,40 @@ static th_status finish_leaf(th_tracer *t, size_t index, const th_value *value,
   return th_tracer_arg(t, &o, out);
 }
 
-// Parameters, buffers, constants, then the user's, each in order.
-static void finish_order(th_trace *trace, th_arena *arena) {
-  static const th_input_kind order[] = {TH_INPUT_PARAM, TH_INPUT_BUFFER,
-                                        TH_INPUT_CONSTANT, TH_INPUT_USER};
+static void finish_take(th_trace *trace, th_value **sorted, uint32_t *at,
+                        const th_value *input) {
+  for (uint32_t i = 0; i < trace->input_count; i++) {
+    if (trace->inputs[i] == input) {
+      sorted[(*at)++] = trace->inputs[i];
+      trace->inputs[i] = NULL;
+      return;
+    }
+  }
+}
+
+// Parameters and buffers as the module has them, not in the order in which the
+// function happened to ask (arguments of a C call have none), constants, then
+// the user's.
+static void finish_order(th_tracer *t) {
+  static const th_module_kind kinds[] = {TH_MODULE_PARAM, TH_MODULE_BUFFER};
+  th_trace *trace = t->b->trace;
   uint32_t n = trace->input_count, at = 0;
-  th_value **sorted = TH_NEW_ARRAY(arena, th_value *, n + 1);
-  for (size_t k = 0; k < TH_COUNT(order); k++) {
+  th_value **sorted = TH_NEW_ARRAY(&t->b->ir->arena, th_value *, n + 1);
+  for (size_t k = 0; t->module && k < TH_COUNT(kinds); k++) {
+    for (uint32_t i = 0; i < t->module->slots.count; i++) {
+      const th_module_slot *slot = t->module->slots.entries[i].value;
+      const th_tracer_state *s =
+          slot->kind == kinds[k] ? th_map_get(&t->states, slot->fqn) : NULL;
+      if (s) {
+        finish_take(trace, sorted, &at, s->input);
+      }
+    }
+  }
+  for (int user = 0; user < 2; user++) {
     for (uint32_t i = 0; i < n; i++) {
-      if (trace->inputs[i]->input->kind == order[k]) {
-        sorted[at++] = trace->inputs[i];
+      th_value *in = trace->inputs[i];
+      if (in && (in->input->kind == TH_INPUT_USER) == user) {
+        finish_take(trace, sorted, &at, in);
       }
     }
   }
@@ -62,7 +87,7 @@ static th_status finish(void *user) {
       a->count == 1 ? leaves[0] : th_tuple(ir, leaves, (uint32_t)a->count);
   parts[1] = finish_mutated(t);
   t->b->trace->result = th_dict(ir, keys, parts, t->now.count ? 2 : 1);
-  finish_order(t->b->trace, &ir->arena);
+  finish_order(t);
   return TH_OK;
 }
 

@@ -30,9 +30,10 @@ struct th_tracer {
   th_map now;    // name of an input that was set -> its new value
   th_value **user_inputs;
   uint32_t user_input_count;
-  // What symbols are in this call; NULL: there are none.
-  const th_scalar *symbols;
-  uint32_t symbol_count;
+  // What symbols are in this call, by index.
+  th_scalar *symbols;
+  bool *symbol_known;
+  uint32_t symbol_cap, known_cap;
   const th_expr **assumed; // true in this call, to be checked in others
   uint32_t assumed_count, assumed_cap;
   // Rewriting a trace.
@@ -52,6 +53,10 @@ th_status th_tracer_run(th_tracer *t, const char *file, int line,
                         th_status (*fn)(void *), void *arg);
 // The operand as an argument.  Unwinds.
 th_status th_tracer_arg(th_tracer *t, const th_operand *operand, th_arg *out);
+// What a symbol is in this call.  Unwinds.
+void th_tracer_set_symbol(th_tracer *t, const th_expr *symbol, th_scalar value);
+// What a number is in this call; false: it depends on data, or divides by zero.
+bool th_tracer_eval(const th_tracer *t, const th_expr *num, th_scalar *out);
 // Notes that `condition` holds.
 void th_tracer_assume(th_tracer *t, const th_expr *condition);
 

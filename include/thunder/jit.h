@@ -1,16 +1,18 @@
 // Callables: a traced function, or a program of an archive, compiled and ready
 // to be called.
 //
-// Threads: th_jit_* and everything that reads a callable's traces belong to the
-// context's thread.  th_call may be called by any number of threads at once; a
-// callable that writes to its inputs or buffers runs one call at a time and
-// answers TH_BUSY to the others.
+// Threads: th_jit* and everything that reads a callable belong to the context's
+// thread.  th_call may be called by any number of threads at once; a callable
+// that writes to its inputs or buffers runs one call at a time and answers
+// TH_BUSY to the others.
 #ifndef THUNDER_JIT_H
 #define THUNDER_JIT_H
 
 #include "thunder/executor.h"
+#include "thunder/module.h"
 #include "thunder/pt2.h"
 #include "thunder/tensor.h"
+#include "thunder/trace.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -31,19 +33,16 @@ typedef enum th_cache_mode {
   TH_CACHE_NONE,
 } th_cache_mode;
 
-// A pass of the user's: reads `in` and builds the next trace.  See trace.h for
-// what can be done with a trace.
-typedef struct th_trace th_trace;
-typedef struct th_transform th_transform;
+typedef struct th_transform th_transform; // transform.h
 
 typedef struct th_jit_options {
   size_t size;           // sizeof this, so that it may grow
   const char *executors; // "host,ref"; NULL: the default list
   const char *passes;    // NULL: the whole pipeline
   th_cache_mode cache;
-  int threads;     // 0: OMP_NUM_THREADS, else all that the process may use
-  int64_t fuel;    // fusions that may be made; -1: no limit
-  bool no_cache;   // no object cache on disk
+  int threads;         // 0: OMP_NUM_THREADS, else all that the process may use
+  int64_t fuel;        // fusions that may be made; -1: no limit
+  bool no_cache;       // no object cache on disk
   bool verify_each;    // check each trace
   bool roundtrip_each; // parse(print(t)) == t after each pass
   bool profile;        // time every step
@@ -60,8 +59,38 @@ typedef struct th_jit_options {
 } th_jit_options;
 
 #define TH_JIT_OPTIONS_INIT                                                    \
-  {sizeof(th_jit_options), NULL, NULL, TH_CACHE_CONSTANT_VALUES, 0, -1,        \
-   false, false, false, false, false, NULL, NULL, 0, NULL, NULL, NULL}
+  {sizeof(th_jit_options),                                                     \
+   NULL,                                                                       \
+   NULL,                                                                       \
+   TH_CACHE_CONSTANT_VALUES,                                                   \
+   0,                                                                          \
+   -1,                                                                         \
+   false,                                                                      \
+   false,                                                                      \
+   false,                                                                      \
+   false,                                                                      \
+   false,                                                                      \
+   NULL,                                                                       \
+   NULL,                                                                       \
+   0,                                                                          \
+   NULL,                                                                       \
+   NULL,                                                                       \
+   NULL}
+
+// A function over values (trace.h) as a callable; nothing is traced before the
+// first call.  The function fills `output_count` results.  `module` (NULL:
+// none) has its parameters and buffers; the callable holds it.  Executors,
+// operations and the log of the context are taken as they are now.
+//
+// A call whose inputs are unlike those of every call before traces and compiles
+// on the calling thread, one at a time; `user` must bear that.  What "unlike"
+// means is the mode of the cache; a trace of the checks can be read (the
+// prologue).  When the module's tensors are replaced by others of the same
+// dtypes, sizes and strides the code is kept.
+TH_API th_status th_jit(th_context *ctx, th_function function, void *user,
+                        th_module *module, size_t output_count,
+                        const th_jit_options *options,
+                        th_callable **out_callable);
 
 // Compiles one program of an archive; `program` NULL: the default one.  The
 // archive may be freed afterwards: the callable holds the weights.  Parameters
@@ -123,10 +152,12 @@ TH_API TH_MUST_CHECK th_status th_call(th_callable *callable,
                                        size_t input_count, th_tensor **outputs,
                                        size_t output_count);
 // The same with every kind of leaf, a place for diagnostics, threads.
-TH_API TH_MUST_CHECK th_status th_call_leaves(
-    th_callable *callable, const th_call_options *options,
-    const th_leaf *inputs, size_t input_count, th_leaf *outputs,
-    size_t output_count);
+TH_API TH_MUST_CHECK th_status th_call_leaves(th_callable *callable,
+                                              const th_call_options *options,
+                                              const th_leaf *inputs,
+                                              size_t input_count,
+                                              th_leaf *outputs,
+                                              size_t output_count);
 
 // Leaves that a call takes and gives (of the newest compilation).
 TH_API size_t th_callable_input_count(const th_callable *callable);
@@ -154,7 +185,8 @@ TH_API th_tensor *th_callable_state(const th_callable *callable,
                                     const char *fqn);
 
 // The traces of the newest compilation as text, in order: [0] is what was
-// traced, the last one is what runs.  Valid until the callable is freed.
+// traced, the last one is what runs.  Valid until the callable is freed (where
+// nothing is cached: until its next call).  The prologue is one trace.
 typedef enum th_trace_kind {
   TH_TRACES_COMPUTATION,
   TH_TRACES_PROLOGUE,
@@ -170,10 +202,11 @@ typedef struct th_statistics {
   int64_t trace_ns, passes_ns, codegen_ns; // of all compilations
   int64_t slab_bytes;                      // of the newest memory plan
   uint64_t plans;                          // sets of sizes planned
-  const char *reason;                      // of the newest compilation
+  // Of the newest compilation: which guard failed.  Valid until the next call
+  // of this function.
+  const char *reason;
 } th_statistics;
-TH_API void th_callable_statistics(const th_callable *callable,
-                                   th_statistics *out);
+TH_API void th_callable_statistics(th_callable *callable, th_statistics *out);
 
 // Who runs what: a row for each executor and operation of the final trace, the
 // statements inside regions included; "window" runs nothing.  Valid until the

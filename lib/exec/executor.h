@@ -13,7 +13,7 @@ typedef struct th_fusion {
   uint32_t count;
   th_value *const *outs; // old values that are needed outside, in order
   uint32_t out_count;
-  const char *executor; // "host"
+  const char *executor;    // "host"
   uint32_t *region_number; // of the trace, counts up: hostFusion<N>
   uint32_t *kernel_number;
 } th_fusion;
@@ -40,6 +40,10 @@ typedef struct th_executor_list {
 th_status th_executor_resolve(th_context *ctx, th_arena *arena,
                               const char *names, th_executor_list *out_list);
 const th_executor *th_executor_find(th_context *ctx, const char *name);
+
+// Gives `to`, which has none of its own, the executors that `from` has now.
+// `from` outlives it.
+th_status th_executors_share(th_context *to, th_context *from);
 
 // The default list for a device.
 const char *th_executor_default(th_device_type device);

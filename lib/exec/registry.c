@@ -12,9 +12,12 @@ typedef struct registry {
 static const struct {
   const char *name, *to;
 } registry_aliases[] = {
-    {"cudnn", "host"},          {"inductor_cat", "host"},
-    {"sdpa", "host"},           {"torch", "ref"},
-    {"torchcompile", "host"},   {"torchcompile_cat", "host"},
+    {"cudnn", "host"},
+    {"inductor_cat", "host"},
+    {"sdpa", "host"},
+    {"torch", "ref"},
+    {"torchcompile", "host"},
+    {"torchcompile_cat", "host"},
     {"transformer_engine", "host"},
 };
 
@@ -22,8 +25,8 @@ static th_executor *registry_add(registry *r, th_context *ctx,
                                  const th_executor_options *options) {
   th_executor *e = TH_NEW(&ctx->arena, th_executor);
   e->name = th_arena_strdup(&ctx->arena, options->name);
-  e->version = th_arena_strdup(&ctx->arena,
-                               options->version ? options->version : "");
+  e->version =
+      th_arena_strdup(&ctx->arena, options->version ? options->version : "");
   th_map_init(&e->claims, &ctx->arena);
   for (size_t i = 0; i < options->claim_count; i++) {
     const th_claim *claim = &options->claims[i];
@@ -136,6 +139,30 @@ const th_claim *th_executor_claim(const th_executor *executor,
   return claim && (!claim->check || claim->check(stmt, reason)) ? claim : NULL;
 }
 
+typedef struct registry_share {
+  th_context *to, *from;
+} registry_share;
+
+static th_status registry_copy_all(void *user) {
+  const registry_share *s = user;
+  const registry *from = s->from->slots[TH_SLOT_EXECUTORS];
+  registry *to = TH_NEW(&s->to->arena, registry);
+  th_map_init(&to->by_name, &s->to->arena);
+  for (uint32_t i = 0; i < from->by_name.count; i++) {
+    const th_map_entry *e = &from->by_name.entries[i];
+    th_map_put(&to->by_name, e->key, e->value);
+  }
+  s->to->slots[TH_SLOT_EXECUTORS] = to;
+  return TH_OK;
+}
+
+th_status th_executors_share(th_context *to, th_context *from) {
+  registry_share share = {to, from};
+  return from->slots[TH_SLOT_EXECUTORS]
+             ? th_protect(&to->unwind, registry_copy_all, &share)
+             : TH_OK;
+}
+
 // ---- the public side
 
 typedef struct registry_args {
@@ -206,8 +233,8 @@ static th_status registry_nth(void *user) {
       rows[i] = (registry_row){e->name, e->version, NULL};
     } else {
       size_t k = i - r->by_name.count;
-      rows[i] = (registry_row){registry_aliases[k].name, "",
-                               registry_aliases[k].to};
+      rows[i] =
+          (registry_row){registry_aliases[k].name, "", registry_aliases[k].to};
     }
   }
   qsort(rows, n, sizeof *rows, registry_by_name);

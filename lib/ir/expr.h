@@ -12,6 +12,8 @@
 #include "base/context.h"
 #include "thunder/executor.h"
 
+struct th_expr;
+
 // What all traces of one compilation share: memory, strings, expressions,
 // symbols.  Passes therefore share types and never copy them.
 typedef struct th_ir {
@@ -23,6 +25,9 @@ typedef struct th_ir {
   struct th_symbol **symbol_list;
   uint32_t symbol_count, symbol_cap;
   uint32_t refs;
+  // Asked about two sizes whose equality is not known; NULL: they are equal.
+  bool (*assume)(void *user, const struct th_expr *a, const struct th_expr *b);
+  void *assume_user;
 } th_ir;
 
 // NULL when memory is out (recorded in ctx).  The context outlives it.

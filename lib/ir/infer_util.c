@@ -459,7 +459,9 @@ bool th_infer_never(th_infer *in, th_expr_op op, const th_expr *a,
 
 bool th_infer_same_dim(th_infer *in, const th_expr *a, const th_expr *b,
                        const th_expr **out) {
-  if (a != b && th_infer_never(in, TH_X_EQ, a, b)) {
+  int known = a == b || !a || !b ? 1 : th_expr_known(in->ir, TH_X_EQ, a, b);
+  if (known == 0 || (known < 0 && in->ir->assume &&
+                     !in->ir->assume(in->ir->assume_user, a, b))) {
     return false;
   }
   *out = a && b && th_is_const(b) ? b : a;

@@ -14,7 +14,10 @@ static th_op_info op_rows[TH_OP_COUNT] = {
                    .traits = trait,                                            \
                    .outs = results,                                            \
                    .infer = th_infer_rule_##rule,
-#define EXPAND(f) .expand = th_expand_rule_##f},
+#define EXPAND(f)                                                              \
+  .expand = th_expand_rule_##f                                                 \
+  }                                                                            \
+  ,
 #include "ir/ops.def"
 };
 
@@ -53,12 +56,12 @@ static bool op_kind(char letter, bool list, th_param_kind *out) {
     bool list;
     th_param_kind kind;
   } kinds[] = {
-      {'T', false, TH_P_TENSOR}, {'T', true, TH_P_TENSORS},
+      {'T', false, TH_P_TENSOR},  {'T', true, TH_P_TENSORS},
       {'E', false, TH_P_OPERAND}, {'N', false, TH_P_NUMBER},
-      {'I', false, TH_P_INT},    {'I', true, TH_P_INTS},
-      {'F', false, TH_P_FLOAT},  {'B', false, TH_P_BOOL},
-      {'S', false, TH_P_STRING}, {'D', false, TH_P_DTYPE},
-      {'V', false, TH_P_DEVICE}, {'G', false, TH_P_TRACE},
+      {'I', false, TH_P_INT},     {'I', true, TH_P_INTS},
+      {'F', false, TH_P_FLOAT},   {'B', false, TH_P_BOOL},
+      {'S', false, TH_P_STRING},  {'D', false, TH_P_DTYPE},
+      {'V', false, TH_P_DEVICE},  {'G', false, TH_P_TRACE},
       {'*', false, TH_P_ANY},
   };
   for (size_t i = 0; i < TH_COUNT(kinds); i++) {
@@ -178,8 +181,7 @@ const char *th_op_base_name(const char *name, size_t length,
   return name;
 }
 
-const th_op_info *th_op_find(th_context *ctx, const char *name,
-                             size_t length) {
+const th_op_info *th_op_find(th_context *ctx, const char *name, size_t length) {
   pthread_once(&op_once, op_parse_table);
   const op_user *user = ctx ? ctx->slots[TH_SLOT_OPS] : NULL;
   if (user) {
@@ -266,4 +268,26 @@ th_status th_op_register(th_context *ctx, const th_user_op *op,
   th_map_put(&user->by_name, row->name, row);
   *out_op = row;
   return TH_OK;
+}
+
+typedef struct op_share {
+  th_context *to, *from;
+} op_share;
+
+static th_status op_copy_all(void *user) {
+  const op_share *s = user;
+  const op_user *from = s->from->slots[TH_SLOT_OPS];
+  op_user *to = op_user_table(s->to);
+  for (uint32_t i = 0; i < from->by_name.count; i++) {
+    const th_map_entry *e = &from->by_name.entries[i];
+    th_map_put(&to->by_name, e->key, e->value);
+  }
+  to->count = from->count;
+  return TH_OK;
+}
+
+th_status th_ops_share(th_context *to, th_context *from) {
+  op_share share = {to, from};
+  return from->slots[TH_SLOT_OPS] ? th_protect(&to->unwind, op_copy_all, &share)
+                                  : TH_OK;
 }

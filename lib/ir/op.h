@@ -29,6 +29,7 @@ enum {
   TH_STRUCT = 1 << 12,    // region, kernel, del: only passes make these
   TH_DATA_SIZE = 1 << 13, // the shape depends on data
   TH_CONCAT = 1 << 14,    // anchors of the *_cat executors
+  TH_GUARD = 1 << 15,     // only in prologues
 };
 
 // Kinds of parameters, as the schema letters say.
@@ -111,6 +112,10 @@ typedef struct th_user_op {
 } th_user_op;
 th_status th_op_register(th_context *ctx, const th_user_op *op,
                          const th_op_info **out_op);
+
+// Gives `to`, which has none of its own, the user operations that `from` has
+// now.  `from` outlives it.
+th_status th_ops_share(th_context *to, th_context *from);
 
 // Parses a schema into params; false with a text in *out_error.
 bool th_schema_parse(const char *schema, th_param *params, uint8_t *out_count,
