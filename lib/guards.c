@@ -335,19 +335,22 @@ static void guard_tensor_reason(const th_guard *g, const th_tensor *t,
   if (t->dtype != g->dtype) {
     snprintf(buffer, size, "input '%s': dtype %s instead of %s", g->name,
              th_dtype_name(t->dtype), th_dtype_name(g->dtype));
-  } else if (t->rank != g->rank) {
+    return;
+  }
+  if (t->rank != g->rank) {
     snprintf(buffer, size, "input '%s': %d dimensions instead of %u", g->name,
              t->rank, g->rank);
-  } else {
-    snprintf(buffer, size, "input '%s': sizes or strides of %s", g->name, got);
+    return;
   }
-  for (int d = 0; t->rank == g->rank && d < t->rank; d++) {
+  for (int d = 0; d < t->rank; d++) {
     if (g->dims[d] >= 0 && t->dims[d] != g->dims[d]) {
       snprintf(buffer, size, "input '%s': dimension %d is %lld instead of %lld",
                g->name, d, (long long)t->dims[d], (long long)g->dims[d]);
       return;
     }
   }
+  th_tensor_describe(t, got, sizeof got);
+  snprintf(buffer, size, "input '%s': device or strides of %s", g->name, got);
 }
 
 static void guard_input_reason(const th_guard *g, const th_leaf *leaf,
