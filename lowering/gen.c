@@ -233,6 +233,55 @@ static void gen_scan_store(th_gen *g, th_store *store) {
   th_gen_loops(g, (th_var_set)1 << store->scan_var, gen_scan_step, &s);
 }
 
+// ---- sorting
+
+// Address and step of one side at the first element of a row.
+static void gen_sort_side(th_gen *g, uint16_t buffer, const th_expr *offset,
+                          int var, LLVMValueRef *out_at,
+                          LLVMValueRef *out_stride) {
+  const th_space *s = &g->nest->space;
+  const th_expr *coeff = NULL, *rest = NULL;
+  bool linear =
+      th_space_linear(s, offset, s->vars[var].symbol, &coeff, &rest);
+  if (!linear) {
+    th_nest_fail(g->nest, NULL, "a row to sort has no stride");
+    coeff = rest = th_int(g->nest->ir, 0);
+  }
+  th_dtype dtype = g->nest->buffers[buffer].type.dtype;
+  *out_at = th_emit_gep(&g->e, th_gen_memory(g, dtype), g->buffers[buffer],
+                        th_gen_expr(g, rest));
+  *out_stride = th_gen_expr(g, coeff);
+}
+
+static void gen_sort(th_gen *g, uint32_t phase) {
+  th_emit *e = &g->e;
+  th_nest *n = g->nest;
+  LLVMValueRef null = LLVMConstNull(e->ptr), zero = th_emit_i64(e, 0);
+  LLVMValueRef args[8] = {NULL, NULL, NULL, null, zero, null, zero, NULL};
+  LLVMTypeRef types[8] = {e->ptr, e->i64, e->i64, e->ptr,
+                          e->i64, e->ptr, e->i64, e->i64};
+  for (uint32_t i = 0; i < n->store_count; i++) {
+    const th_store *s = &n->stores[i];
+    if (s->phase != phase || s->kind != TH_STORE_SORT) {
+      continue;
+    }
+    const th_node *keys = s->node;
+    gen_sort_side(g, keys->buffer, keys->expr, s->scan_var, &args[0],
+                  &args[1]);
+    gen_sort_side(g, s->buffer, s->offset, s->scan_var,
+                  &args[s->order ? 5 : 3], &args[s->order ? 6 : 4]);
+    args[2] = th_gen_expr(g, n->space.vars[s->scan_var].extent);
+    int64_t order = (int64_t)keys->dtype + (s->descending ? 256 : 0);
+    args[7] = th_emit_i64(e, order);
+  }
+  LLVMTypeRef type = LLVMFunctionType(e->void_, types, 8, false);
+  LLVMValueRef function = LLVMGetNamedFunction(e->module, "th_rt_sort");
+  if (!function) {
+    function = LLVMAddFunction(e->module, "th_rt_sort", type);
+  }
+  LLVMBuildCall2(e->builder, type, function, args, 8, "");
+}
+
 // ---- phases
 
 // Everything at one position of the outer variables (of one or more lanes).
@@ -243,12 +292,13 @@ static void gen_position(th_gen *g, void *user) {
   th_node **roots = TH_NEW_ARRAY(n->arena, th_node *, n->store_count + 1);
   uint32_t count = 0;
   for (uint32_t i = 0; i < n->store_count; i++) {
-    if (n->stores[i].phase == phase) {
+    if (n->stores[i].phase == phase && n->stores[i].kind != TH_STORE_SORT) {
       roots[count++] = n->stores[i].node;
     }
   }
   th_gen_hoist(g, roots, count, g->phase->outer);
   bool *done = TH_NEW_ARRAY(n->arena, bool, n->store_count + 1);
+  bool sorts = false;
   for (uint32_t i = 0; i < n->store_count; i++) {
     th_store *first = &n->stores[i];
     if (first->phase != phase || done[i]) {
@@ -256,6 +306,13 @@ static void gen_position(th_gen *g, void *user) {
     }
     if (first->kind == TH_STORE_SCAN) {
       gen_scan_store(g, first);
+      continue;
+    }
+    if (first->kind == TH_STORE_SORT) {
+      if (!sorts) {
+        gen_sort(g, phase);
+      }
+      sorts = true;
       continue;
     }
     gen_group group = {.vars = first->vars & ~g->phase->outer};

@@ -7,6 +7,7 @@
 #include "lowering/canonical.h"
 #include "lowering/gen.h"
 #include "lowering/rules.h"
+#include "lowering/runtime.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -50,12 +51,22 @@ static bool lower_is_special(th_op op) {
   }
 }
 
+// min == max asks for the least and the largest element.
+static bool lower_histc_has_range(const th_stmt *stmt) {
+  const th_expr *low = stmt->args[2].num, *high = stmt->args[3].num;
+  return th_is_const(low) && th_is_const(high) && low != high;
+}
+
 bool th_lower_supports(const th_stmt *stmt, const char **reason) {
   *reason = NULL;
   if (!th_nest_rule(stmt->op->op) && !lower_is_special(stmt->op->op)) {
     *reason = stmt->op->traits & TH_COMPOSITE
                   ? "is expanded first"
                   : "has no kernel on the host";
+    return false;
+  }
+  if (stmt->op->op == TH_OP_histc && !lower_histc_has_range(stmt)) {
+    *reason = "its range depends on the data";
     return false;
   }
   return lower_types_fit(stmt, reason);
@@ -216,6 +227,7 @@ th_status th_lower_kernel(th_context *ctx, const th_stmt *kernel,
   lower_call call = {.work = {.ctx = ctx, .kernel = kernel},
                      .options = options};
   *out_kernel = NULL;
+  TH_TRY(th_lower_runtime(ctx));
   TH_TRY(th_target_get(ctx, NULL, &call.work.target));
   if (!call.work.target->runs_here) {
     return th_error(ctx, TH_UNSUPPORTED, TH_NOWHERE,
@@ -275,6 +287,7 @@ th_status th_lower_text(th_context *ctx, const th_stmt *kernel,
                         th_lower_text_kind kind, th_buffer *out) {
   lower_work w = {.ctx = ctx, .kernel = kernel, .symbol = kernel->label};
   lower_text text = {kind, out};
+  TH_TRY(th_lower_runtime(ctx));
   TH_TRY(th_target_get(ctx, NULL, &w.target));
   return lower_with_module(&w, lower_use_text, &text);
 }

@@ -55,6 +55,7 @@ typedef enum th_store_kind {
   TH_STORE_SET,
   TH_STORE_ADD,  // to what is there
   TH_STORE_SCAN, // running value over `scan_var`; op says sum or product
+  TH_STORE_SORT, // sorted keys (or, order 1, their places) over `scan_var`
 } th_store_kind;
 
 typedef struct th_store {
@@ -65,6 +66,8 @@ typedef struct th_store {
   th_var_set vars;       // iterates over these
   th_op op;
   int scan_var;
+  int order;       // SORT
+  bool descending; // SORT
   uint32_t phase; // stores of one phase share their loops
 } th_store;
 

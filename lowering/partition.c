@@ -70,6 +70,8 @@ th_part_class th_part_class_of(const th_stmt *stmt) {
   case TH_OP_max_pool:
   case TH_OP_avg_pool:
   case TH_OP_adaptive_avg_pool:
+  case TH_OP_sort:
+  case TH_OP_histc:
   case TH_OP_cumsum:
   case TH_OP_cumprod:
   case TH_OP_scatter:
@@ -419,7 +421,8 @@ static void part_arg_uses(part_state *s, const th_arg *arg, uint32_t cluster,
 // memory; running sums and what is copied are computed on the way.
 static void part_anchor_operands(part_state *s, const th_stmt *stmt,
                                  uint32_t cluster) {
-  bool memory = stmt->op->traits & (TH_CONTRACTS | TH_REDUCES);
+  bool memory = stmt->op->traits & (TH_CONTRACTS | TH_REDUCES) ||
+                stmt->op->op == TH_OP_sort;
   for (uint16_t i = 0; i < stmt->arg_count; i++) {
     // What is written in place is memory, and so is all that is read beside
     // it: it could be the same.

@@ -343,6 +343,15 @@ static th_var_set plan_conflicting(const th_nest *n, uint32_t phase) {
   return set;
 }
 
+static bool plan_sorts(const th_nest *n) {
+  for (uint32_t i = 0; i < n->store_count; i++) {
+    if (n->stores[i].kind == TH_STORE_SORT) {
+      return true;
+    }
+  }
+  return false;
+}
+
 static void plan_phase(th_plan *p, uint32_t number) {
   th_nest *n = p->nest;
   th_phase *phase = &p->phases[number];
@@ -365,6 +374,9 @@ static void plan_phase(th_plan *p, uint32_t number) {
   if (row >= 0 && (phase->lane < 0 || inner_score > outer_score)) {
     phase->lane = -1;
     lanes = inner;
+  }
+  if (plan_sorts(n)) {
+    phase->lane = -1; // a call for each row
   }
   plan_variants(p, phase, lanes);
 }

@@ -67,7 +67,9 @@ TH_RULE_MAP(RULE)
   SPECIAL(index_add, index_copy)                                               \
   SPECIAL(as_strided_scatter, as_strided_scatter)                              \
   SPECIAL(cumsum, scan)                                                        \
-  SPECIAL(cumprod, scan)
+  SPECIAL(cumprod, scan)                                                       \
+  SPECIAL(sort, sort)                                                          \
+  SPECIAL(histc, histc)
 
 #define SPECIAL(op, function)                                                  \
   void th_special_##function(th_nest *n, const th_stmt *stmt);

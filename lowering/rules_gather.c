@@ -1,4 +1,4 @@
-// Reads and writes where an index from memory says, and running sums.
+// Reads and writes where an index from memory says.
 #include "lowering/rules.h"
 
 // ---- reads
@@ -241,29 +241,4 @@ void th_special_as_strided_scatter(th_nest *n, const th_stmt *stmt) {
   }
   th_space_unflatten(&n->space, linear, rule_shape(n, x, dims), dims, at);
   rule_write(n, stmt, th_nest_pull(n, src, index), at, vars, false);
-}
-
-// ---- running sums and products
-
-void th_special_scan(th_nest *n, const th_stmt *stmt) {
-  const th_value *x = th_operand(stmt, 0);
-  const th_expr *dims[TH_MAX_RANK], *index[TH_MAX_RANK];
-  uint8_t rank = rule_shape(n, x, dims);
-  th_var_set vars = 0;
-  int scan_var = -1;
-  uint8_t dim = rank ? th_nest_dim_arg(stmt, 1, rank) : 0;
-  for (uint8_t i = 0; i < rank; i++) {
-    th_var_set own = 0;
-    index[i] = th_nest_range(n, dims[i], &own);
-    n->ranges[n->range_count - 1].whole = i == dim;
-    scan_var = i == dim && own ? __builtin_ctzll(own) : scan_var;
-    vars |= own;
-  }
-  th_dtype dtype = stmt->outs[0]->type.dtype;
-  th_node *node = th_node_convert(n, th_nest_pull(n, x, index), dtype);
-  th_store *store = th_nest_add_store(n, stmt->outs[0], node, index, vars);
-  store->kind = scan_var < 0 ? TH_STORE_SET : TH_STORE_SCAN;
-  store->op = stmt->op->op;
-  store->scan_var = scan_var;
-  n->phase_count++;
 }

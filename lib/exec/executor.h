@@ -54,7 +54,8 @@ const th_claim *th_executor_claim(const th_executor *executor,
 
 // Built-in tables, each in its own file.
 extern const th_executor_options th_ref_executor;  // ref.c
-void th_host_executor_init(th_executor *executor); // host.c: the fusing part
+extern const th_executor_options th_host_executor; // host.c
+void th_host_executor_init(th_executor *executor); // its fusing part
 
 // ---- a call from the inside (program.c fills it)
 

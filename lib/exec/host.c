@@ -1,5 +1,6 @@
 // The `host` executor: everything through lowering/, as fused regions.
 #include "exec/executor.h"
+#include "exec/ref.h"
 #include "lowering/lower.h"
 
 static bool host_can_fuse(const th_stmt *stmt, const char **reason) {
@@ -17,6 +18,22 @@ static th_status host_fuse(const th_executor *executor, th_fusion *fusion) {
                        .kernel_number = fusion->kernel_number};
   return th_lower_region(&in);
 }
+
+// What no region holds, since its result's size or its being a number depends
+// on data.
+static const th_claim host_claims[] = {
+    {"nonzero", NULL, th_ref_run_nonzero},
+    {"item", NULL, th_ref_run_item},
+    {"assert_tensor", NULL, th_ref_run_assert_tensor},
+};
+
+const th_executor_options th_host_executor = {
+    .size = sizeof(th_executor_options),
+    .name = "host",
+    .version = "1",
+    .claims = host_claims,
+    .claim_count = TH_COUNT(host_claims),
+};
 
 void th_host_executor_init(th_executor *executor) {
   executor->can_fuse = host_can_fuse;

@@ -53,8 +53,7 @@ static registry *registry_of(th_context *ctx) {
     r = TH_NEW(&ctx->arena, registry);
     th_map_init(&r->by_name, &ctx->arena);
     registry_add(r, ctx, &th_ref_executor)->builtin = true;
-    th_executor *host = registry_add(
-        r, ctx, &(th_executor_options){.name = "host", .version = "1"});
+    th_executor *host = registry_add(r, ctx, &th_host_executor);
     host->builtin = true;
     th_host_executor_init(host);
     ctx->slots[TH_SLOT_EXECUTORS] = r;
