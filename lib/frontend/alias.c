@@ -247,7 +247,7 @@ static th_value *alias_into_parent(th_pt2_graph *graph,
                                    const th_pt2_tensor *tensor, th_value *whole,
                                    th_value *part) {
   alias_step steps[ALIAS_CHAIN];
-  th_value *wholes[ALIAS_CHAIN + 1];
+  th_value *wholes[ALIAS_CHAIN + 1] = {NULL};
   int count = alias_chain(tensor->from, tensor->made, steps);
   wholes[0] = whole;
   for (int i = 0; i + 1 < count; i++) {

@@ -73,17 +73,18 @@ th_status th_json_need(th_json_place place, const th_json *object,
     return TH_OK;
   }
   th_json wanted = {.kind = kind};
-  return th_json_error(place, value ? value : object,
-                       "'%s' should be %s, and is %s", key,
-                       th_json_describe(&wanted), th_json_describe(value));
+  th_json_error(place, value ? value : object, "'%s' should be %s, and is %s",
+                key, th_json_describe(&wanted), th_json_describe(value));
+  return TH_PARSE;
 }
 
 th_status th_json_union(th_json_place place, const th_json *value,
                         const th_json **out_tag, const th_json **out_value) {
   if (!th_json_is(value, TH_JSON_OBJECT) || value->count != 1) {
-    return th_json_error(place, value,
-                         "should be an object with one member, and is %s",
-                         th_json_describe(value));
+    th_json_error(place, value,
+                  "should be an object with one member, and is %s",
+                  th_json_describe(value));
+    return TH_PARSE;
   }
   *out_tag = th_json_first(value);
   *out_value = *out_tag + 1;
@@ -336,7 +337,7 @@ typedef struct archive_input {
 
 static th_status archive_named(archive_input *job, const th_json *spec,
                                const char *fqn_key) {
-  const th_json *arg, *name, *fqn;
+  const th_json *arg = NULL, *name = NULL, *fqn = NULL;
   TH_TRY(th_json_need(job->place, spec, "arg", TH_JSON_OBJECT, &arg));
   TH_TRY(th_json_need(job->place, arg, "name", TH_JSON_STRING, &name));
   TH_TRY(th_json_need(job->place, spec, fqn_key, TH_JSON_STRING, &fqn));
@@ -347,7 +348,7 @@ static th_status archive_named(archive_input *job, const th_json *spec,
 }
 
 static th_status archive_user_input(archive_input *job, const th_json *spec) {
-  const th_json *arg, *tag, *value, *name;
+  const th_json *arg = NULL, *tag = NULL, *value = NULL, *name = NULL;
   TH_TRY(th_json_need(job->place, spec, "arg", TH_JSON_OBJECT, &arg));
   TH_TRY(th_json_union(job->place, arg, &tag, &value));
   bool is_tensor = strcmp(tag->text, "as_tensor") == 0;
@@ -364,7 +365,7 @@ static th_status archive_user_input(archive_input *job, const th_json *spec) {
 
 // One of signature.input_specs.
 static th_status archive_input_spec(archive_input *job, const th_json *spec) {
-  const th_json *tag, *value, *field;
+  const th_json *tag = NULL, *value = NULL, *field = NULL;
   th_pt2_input *input = job->input;
   TH_TRY(th_json_union(job->place, spec, &tag, &value));
   const char *kind = tag->text;
@@ -399,7 +400,7 @@ static th_status archive_input_spec(archive_input *job, const th_json *spec) {
 
 static th_status archive_inputs(th_pt2 *archive, th_pt2_program *program) {
   th_json_place place = {archive->ctx, program->where};
-  const th_json *module, *signature, *specs;
+  const th_json *module = NULL, *signature = NULL, *specs = NULL;
   TH_TRY(th_json_need(place, program->json, "graph_module", TH_JSON_OBJECT,
                       &module));
   TH_TRY(th_json_need(place, module, "signature", TH_JSON_OBJECT, &signature));
@@ -417,7 +418,7 @@ static th_status archive_check_version(th_pt2 *archive,
                                        th_pt2_program *program) {
   enum { MAJOR = 8 };
   th_json_place place = {archive->ctx, program->where};
-  const th_json *version, *major;
+  const th_json *version = NULL, *major = NULL;
   TH_TRY(th_json_need(place, program->json, "schema_version", TH_JSON_OBJECT,
                       &version));
   TH_TRY(th_json_need(place, version, "major", TH_JSON_INT, &major));

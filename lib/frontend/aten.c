@@ -418,7 +418,7 @@ static th_status aten_no_tensor(th_call *call, const th_arg *arg) {
 
 th_status th_aten_template(th_call *call, const char *text) {
   aten_reader r = {.call = call, .at = text};
-  th_arg args[ATEN_ARGS];
+  th_arg args[ATEN_ARGS] = {{0}};
   uint32_t count = 1;
   if (aten_take(&r, '(')) {
     TH_TRY(aten_list(&r, ')', args, &count));

@@ -56,7 +56,7 @@ static th_value *rnn_of_state(const rnn_cell *cell) {
 
 static void rnn_lstm_step(rnn_cell *cell, th_value *input) {
   th_builder *b = cell->b;
-  th_value *gates[4];
+  th_value *gates[4] = {NULL};
   rnn_gates(cell, TH_BUILD(b, add, th_v(input), th_v(rnn_of_state(cell))),
             gates);
   th_value *in = TH_BUILD(b, sigmoid, th_v(gates[0]));
@@ -72,7 +72,7 @@ static void rnn_lstm_step(rnn_cell *cell, th_value *input) {
 
 static void rnn_gru_step(rnn_cell *cell, th_value *input) {
   th_builder *b = cell->b;
-  th_value *x[4], *h[4];
+  th_value *x[4] = {NULL}, *h[4] = {NULL};
   rnn_gates(cell, input, x);
   rnn_gates(cell, rnn_of_state(cell), h);
   th_value *reset = TH_BUILD(b, add, th_v(x[0]), th_v(h[0]));
@@ -229,8 +229,8 @@ static th_status rnn_all(th_call *call, rnn_step step, int64_t parts) {
                         .parts = parts,
                         .step = step,
                         .relu = th_call_is(call, "rnn_relu")};
-  uint32_t layers;
-  bool both;
+  uint32_t layers = 0;
+  bool both = false;
   TH_TRY(rnn_start(&job, &layers, &both));
   const th_pt2_arg *hx = th_call_arg(call, "hx");
   bool has_c = hx->kind == TH_PT2_LIST;

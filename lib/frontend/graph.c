@@ -11,7 +11,7 @@ enum { GRAPH_DEPTH = 32 };
 
 static th_status graph_metas(th_pt2_graph *graph, const th_json *json,
                              th_map *metas) {
-  const th_json *values;
+  const th_json *values = NULL;
   TH_TRY(th_json_need(graph->place, json, "tensor_values", TH_JSON_OBJECT,
                       &values));
   for (TH_JSON_EACH_KEY(key, values)) {
@@ -44,7 +44,7 @@ void th_pt2_leave(th_pt2_graph *graph, th_pt2_scope *scope) {
 }
 
 th_status th_pt2_read_nodes(th_pt2_graph *graph, const th_json *json) {
-  const th_json *nodes;
+  const th_json *nodes = NULL;
   TH_TRY(th_json_need(graph->place, json, "nodes", TH_JSON_ARRAY, &nodes));
   uint32_t index = 0;
   for (TH_JSON_EACH(node, nodes)) {
@@ -330,7 +330,7 @@ static th_status graph_mutation(th_pt2_graph *graph, graph_result *result,
 }
 
 static th_status graph_outputs(th_pt2_graph *graph, graph_result *result) {
-  const th_json *specs, *tag, *value;
+  const th_json *specs = NULL, *tag = NULL, *value = NULL;
   TH_TRY(th_json_need(graph->place, graph_signature(graph->program),
                       "output_specs", TH_JSON_ARRAY, &specs));
   uint32_t room = specs->count + (uint32_t)graph->program->input_count;
@@ -415,9 +415,9 @@ typedef struct graph_job {
 
 static th_status graph_read(th_pt2_graph *graph) {
   const th_json *module = th_json_get(graph->program->json, "graph_module");
-  const th_json *json;
+  const th_json *json = NULL;
   TH_TRY(th_json_need(graph->place, module, "graph", TH_JSON_OBJECT, &json));
-  th_pt2_scope scope;
+  th_pt2_scope scope = {0};
   graph->target = "graph";
   TH_TRY(graph_check_targets(graph, json));
   TH_TRY(th_pt2_enter(graph, json, &scope));

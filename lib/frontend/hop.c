@@ -25,7 +25,7 @@ static th_status hop_malformed(const th_call *call) {
 // The names of a graph's inputs, which are plain values.
 static th_status hop_input_name(th_pt2_graph *graph, const th_json *input,
                                 const char **out_name) {
-  const th_json *tag, *value;
+  const th_json *tag = NULL, *value = NULL;
   TH_TRY(th_json_union(graph->place, input, &tag, &value));
   const th_json *name = th_json_get(value, "name");
   name = name ? name : th_json_get(value, "as_name");
@@ -50,7 +50,7 @@ static th_status hop_inputs(th_pt2_graph *graph, const th_json *json,
 // The results of a graph in the arena.
 static th_status hop_outputs(th_pt2_graph *graph, const th_json *json,
                              th_pt2_arg **out_args, uint32_t *out_count) {
-  const th_json *outputs;
+  const th_json *outputs = NULL;
   TH_TRY(th_json_need(graph->place, json, "outputs", TH_JSON_ARRAY, &outputs));
   *out_args = TH_NEW_ARRAY(graph->arena, th_pt2_arg, outputs->count);
   *out_count = 0;
@@ -66,13 +66,13 @@ static th_status hop_outputs(th_pt2_graph *graph, const th_json *json,
 static th_status hop_inline(th_call *call, const th_json *json,
                             uint32_t first) {
   th_pt2_graph *graph = call->graph;
-  const th_json *inputs;
+  const th_json *inputs = NULL;
   TH_TRY(hop_inputs(graph, json, &inputs, call->arg_count - first));
   th_pt2_scope scope;
   TH_TRY(th_pt2_enter(graph, json, &scope));
   uint32_t i = first;
   for (TH_JSON_EACH(input, inputs)) {
-    const char *name;
+    const char *name = NULL;
     TH_TRY(hop_input_name(graph, input, &name));
     // Not th_pt2_bind: the outer value keeps its own record.
     th_map_put(graph->names, name, &call->args[i++]);
@@ -154,12 +154,12 @@ typedef struct hop_branch {
 
 static th_status hop_branch_inputs(hop_branch *branch) {
   th_pt2_graph *graph = branch->call->graph;
-  const th_json *inputs;
+  const th_json *inputs = NULL;
   TH_TRY(hop_inputs(graph, branch->json, &inputs, branch->operands->count));
   uint32_t i = 0;
   for (TH_JSON_EACH(input, inputs)) {
     const th_pt2_arg *operand = &branch->operands->items[i++];
-    const char *name;
+    const char *name = NULL;
     TH_TRY(hop_input_name(graph, input, &name));
     th_pt2_arg arg = *operand; // a number is the same inside
     if (operand->kind == TH_PT2_TENSOR) {
@@ -176,8 +176,8 @@ static th_status hop_branch_inputs(hop_branch *branch) {
 static th_status hop_branch_read(hop_branch *branch) {
   th_pt2_graph *graph = branch->call->graph;
   th_pt2_scope scope;
-  th_pt2_arg *outs;
-  uint32_t count;
+  th_pt2_arg *outs = NULL;
+  uint32_t count = 0;
   TH_TRY(th_pt2_enter(graph, branch->json, &scope));
   TH_TRY(hop_branch_inputs(branch));
   TH_TRY(th_pt2_read_nodes(graph, branch->json));
@@ -227,7 +227,7 @@ static th_status hop_cond(th_call *call) {
     return hop_malformed(call);
   }
   const th_pt2_arg *operands = &call->args[3];
-  th_trace *branches[2];
+  th_trace *branches[2] = {NULL, NULL};
   const char *target = graph->target;
   uint32_t node = graph->node;
   for (uint32_t i = 0; i < 2; i++) {

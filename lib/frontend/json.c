@@ -264,6 +264,14 @@ static bool json_number(json_reader *r) {
 
 static bool json_value(json_reader *r);
 
+static bool json_key(json_reader *r) {
+  json_skip_space(r);
+  if (r->at == r->end || *r->at != '"') {
+    return json_fail(r, "expected a key");
+  }
+  return json_string(r) && (json_take(r, ':') || json_fail(r, "expected ':'"));
+}
+
 static bool json_members(json_reader *r, th_json_kind kind, char close) {
   th_json *value = json_push(r, kind);
   uint32_t index = (uint32_t)(value - r->values);
@@ -271,26 +279,14 @@ static bool json_members(json_reader *r, th_json_kind kind, char close) {
   if (++r->depth > JSON_DEPTH) {
     return json_fail(r, "nested too deeply");
   }
-  if (!json_take(r, close)) {
-    do {
-      if (kind == TH_JSON_OBJECT) {
-        json_skip_space(r);
-        if (r->at == r->end || *r->at != '"') {
-          return json_fail(r, "expected a key");
-        }
-        if (!json_string(r)) {
-          return false;
-        }
-        if (!json_take(r, ':')) {
-          return json_fail(r, "expected ':'");
-        }
-      }
-      if (!json_value(r)) {
-        return false;
-      }
-      value->count++;
-    } while (json_take(r, ','));
-    if (!json_take(r, close)) {
+  bool more = !json_take(r, close);
+  while (more) {
+    if ((kind == TH_JSON_OBJECT && !json_key(r)) || !json_value(r)) {
+      return false;
+    }
+    value->count++;
+    more = json_take(r, ',');
+    if (!more && !json_take(r, close)) {
       return json_fail(r, close == ']' ? "expected ',' or ']'"
                                        : "expected ',' or '}'");
     }

@@ -393,8 +393,8 @@ static void node_repeat(th_pt2_graph *graph, uint8_t size, th_pt2_arg *arg) {
 static th_status node_take(th_pt2_graph *graph, const th_schema_arg *want,
                            th_pt2_arg arg, th_pt2_arg *out_arg) {
   static const char *const kinds[] = {
-      "a tensor",  "a number", "an integer",     "a number",
-      "a boolean", "a string", "an element type"};
+      "a tensor", "a number",        "an integer", "a number", "a boolean",
+      "a string", "an element type", "a value",    "a value"};
   if (want->is_list && want->list_size && arg.kind == TH_PT2_NUM) {
     node_repeat(graph, want->list_size, &arg);
   }
@@ -652,7 +652,7 @@ static th_status node_result(node_results *job, const th_json *name) {
 }
 
 static th_status node_output(node_results *job, const th_json *output) {
-  const th_json *tag, *value;
+  const th_json *tag = NULL, *value = NULL;
   TH_TRY(th_json_union(job->call->graph->place, output, &tag, &value));
   if (strcmp(tag->text, "as_none") == 0) {
     job->next++;
@@ -676,7 +676,7 @@ static th_status node_output(node_results *job, const th_json *output) {
 
 static th_status node_outputs(th_call *call, uint32_t first_value) {
   th_pt2_graph *graph = call->graph;
-  const th_json *outputs;
+  const th_json *outputs = NULL;
   node_results job = {.call = call, .first_value = first_value};
   TH_TRY(th_json_need(graph->place, call->json, "outputs", TH_JSON_ARRAY,
                       &outputs));

@@ -182,7 +182,7 @@ static const th_expr *numbers_make(th_ir *ir, th_expr_op op,
 }
 
 static const th_expr *numbers_call(numbers_reader *r, size_t which) {
-  const th_expr *args[NUMBERS_ARGS];
+  const th_expr *args[NUMBERS_ARGS] = {NULL};
   uint32_t count = 0;
   do {
     if (count == NUMBERS_ARGS) {
@@ -308,7 +308,7 @@ th_status th_pt2_declare_symbols(th_pt2_graph *graph, const th_json *value) {
 
 th_status th_pt2_meta_type(th_pt2_graph *graph, const th_json *meta,
                            th_type *out_type) {
-  const th_json *dtype, *sizes, *strides;
+  const th_json *dtype = NULL, *sizes = NULL, *strides = NULL;
   const char *name;
   TH_TRY(th_json_need(graph->place, meta, "dtype", TH_JSON_INT, &dtype));
   TH_TRY(th_json_need(graph->place, meta, "sizes", TH_JSON_ARRAY, &sizes));

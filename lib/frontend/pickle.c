@@ -16,10 +16,13 @@ typedef struct pickle_reader {
   uint32_t memo_count, memo_cap;
 } pickle_reader;
 
+static size_t pickle_offset(const pickle_reader *r) {
+  return (size_t)((uintptr_t)r->at - (uintptr_t)r->start);
+}
+
 static th_status pickle_error(const pickle_reader *r, const char *problem) {
   return th_error(r->ctx, TH_PARSE, (th_loc){.file = r->name},
-                  "byte %zu of the pickle: %s", (size_t)(r->at - r->start),
-                  problem);
+                  "byte %zu of the pickle: %s", pickle_offset(r), problem);
 }
 
 // ---- bytes -----------------------------------------------------------------
@@ -182,7 +185,7 @@ static th_status pickle_global(pickle_reader *r, const char *module,
     return th_error(r->ctx, TH_UNSUPPORTED, (th_loc){.file = r->name},
                     "byte %zu of the pickle: '%s.%s' is not allowed: only "
                     "tensors in lists, tuples and dictionaries are read",
-                    (size_t)(r->at - r->start), module, name);
+                    pickle_offset(r), module, name);
   }
   th_pickle *value = pickle_push(r, TH_PICKLE_GLOBAL);
   value->text = text;

@@ -105,7 +105,7 @@ static th_status treespec_children(treespec_reader *r, const th_json *node,
 
 static th_status treespec_read(treespec_reader *r, const th_json *node,
                                th_arg *out_arg) {
-  const th_json *children;
+  const th_json *children = NULL;
   if (++r->depth > TREESPEC_DEPTH) {
     return th_json_error(treespec_place(r), node, "nested too deeply");
   }
@@ -136,7 +136,7 @@ th_status th_pt2_result_tree(th_pt2_graph *graph, const th_json *out_spec,
   }
   treespec_reader r = {.graph = graph, .leaves = leaves, .count = count};
   r.where = th_arena_printf(graph->arena, "%s: out_spec", graph->place.where);
-  const th_json *spec;
+  const th_json *spec = NULL;
   TH_TRY(th_json_parse(graph->archive->ctx, graph->arena, r.where,
                        out_spec->text, out_spec->count, &spec));
   if (spec->kind != TH_JSON_ARRAY || spec->count != 2) {

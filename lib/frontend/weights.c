@@ -17,7 +17,7 @@
 
 static th_status weights_ints(th_json_place place, const th_json *meta,
                               const char *key, int *out_count, int64_t *out) {
-  const th_json *list, *tag, *value;
+  const th_json *list = NULL, *tag = NULL, *value = NULL;
   TH_TRY(th_json_need(place, meta, key, TH_JSON_ARRAY, &list));
   if (list->count > TH_MAX_RANK) {
     return th_json_error(place, list, "'%s' has %u dimensions; %d are allowed",
@@ -37,7 +37,7 @@ static th_status weights_ints(th_json_place place, const th_json *meta,
 
 static th_status weights_meta(th_json_place place, const th_json *meta,
                               th_pt2_record *record) {
-  const th_json *dtype, *offset, *tag, *value;
+  const th_json *dtype = NULL, *offset = NULL, *tag = NULL, *value = NULL;
   const char *name;
   int strides = 0;
   TH_TRY(th_json_need(place, meta, "dtype", TH_JSON_INT, &dtype));
@@ -140,7 +140,7 @@ static th_status weights_read_config(th_pt2 *archive, const char *folder,
   const char *where = th_arena_printf(&archive->arena, "%s: %s", archive->name,
                                       entry->name + strlen(archive->root));
   weights_config job = {archive, {archive->ctx, where}, folder, map};
-  const th_json *root, *config;
+  const th_json *root = NULL, *config = NULL;
   TH_TRY(th_json_parse(archive->ctx, &archive->arena, where, text, entry->size,
                        &root));
   TH_TRY(th_json_need(job.place, root, "config", TH_JSON_OBJECT, &config));
