@@ -143,6 +143,15 @@ static void verify_make(verifier *v, const th_value *value) {
   }
 }
 
+// A statement with an error: its results are not blamed as well.
+static void verify_pass_over(verifier *v, const th_stmt *stmt) {
+  for (uint16_t i = 0; i < stmt->out_count; i++) {
+    if (stmt->outs[i] && verify_owns(v, stmt->outs[i])) {
+      verify_make(v, stmt->outs[i]);
+    }
+  }
+}
+
 static void verify_table(verifier *v) {
   const th_trace *trace = v->trace;
   verify_word(v, "a trace", trace->name);
@@ -297,6 +306,7 @@ static void verify_op(verifier *v, const th_stmt *stmt) {
     verify_error(v, "only regions and kernels have bodies and labels");
   }
   if (!verify_args(v, stmt)) {
+    verify_pass_over(v, stmt);
     return;
   }
   verify_traces(v, stmt);
@@ -319,8 +329,10 @@ static void verify_del(verifier *v, const th_stmt *stmt) {
       verify_error(v, "argument %u is no value of this trace", i);
     } else if (v->values[arg->value->id].mark == v->body) {
       v->values[arg->value->id].mark = VERIFY_DELETED;
-    } else {
+    } else if (v->values[arg->value->id].mark == VERIFY_DELETED) {
       verify_error(v, "'%s' is deleted twice", arg->value->name);
+    } else {
+      verify_visible(v, arg->value);
     }
   }
 }
@@ -382,7 +394,8 @@ static void verify_region(verifier *v, const th_stmt *stmt) {
     if (out && (!verify_owns(v, out) || !out->def ||
                 v->values[out->id].mark != v->body)) {
       verify_error(v, "its body does not make '%s'", out->name);
-    } else if (out) {
+    }
+    if (out && verify_owns(v, out)) {
       v->values[out->id].mark = outside;
       v->values[out->id].root = out->id; // a kernel writes memory of its own
     }
@@ -402,12 +415,8 @@ static void verify_stmt(verifier *v, const th_stmt *stmt) {
   if (stmt->op->op != TH_OP_del) {
     th_stmt_operands(stmt, verify_read, v);
   }
-  if (*v->errors > before) { // its results are not blamed as well
-    for (uint16_t i = 0; i < stmt->out_count; i++) {
-      if (stmt->outs[i] && verify_owns(v, stmt->outs[i])) {
-        verify_make(v, stmt->outs[i]);
-      }
-    }
+  if (*v->errors > before) {
+    verify_pass_over(v, stmt);
     return;
   }
   if (stmt->op->op == TH_OP_del) {
