@@ -3,15 +3,23 @@
 //   - the number of a commutative operation stands on the right
 //   - a reshape of a reshape is one reshape, a permute of a permute one permute
 //   - gt and ge of a number on the left are turned around
+#include "ir/infer.h"
 #include "passes/pass.h"
+
+#include <string.h>
 
 static th_op canon_turned(th_op op) {
   switch (op) {
-  case TH_OP_lt: return TH_OP_gt;
-  case TH_OP_le: return TH_OP_ge;
-  case TH_OP_gt: return TH_OP_lt;
-  case TH_OP_ge: return TH_OP_le;
-  default: return TH_OP_none;
+  case TH_OP_lt:
+    return TH_OP_gt;
+  case TH_OP_le:
+    return TH_OP_ge;
+  case TH_OP_gt:
+    return TH_OP_lt;
+  case TH_OP_ge:
+    return TH_OP_le;
+  default:
+    return TH_OP_none;
   }
 }
 
@@ -30,9 +38,8 @@ static const th_op_info *canon_operator(const th_stmt *stmt) {
 
 // The statement (of the new trace) that made an operand, when it is `op`.
 static const th_stmt *canon_def(const th_stmt *stmt, th_op op) {
-  const th_stmt *def = stmt->args[0].kind == TH_ARG_VALUE
-                           ? stmt->args[0].value->def
-                           : NULL;
+  const th_stmt *def =
+      stmt->args[0].kind == TH_ARG_VALUE ? stmt->args[0].value->def : NULL;
   return def && def->op->op == op && !def->executor ? def : NULL;
 }
 
@@ -44,7 +51,6 @@ static void canon_permute(th_ir *ir, th_stmt *stmt, const th_stmt *inner) {
     d += d < 0 ? rank : 0;
     items[i] = inner->args[1].items[d];
   }
-  stmt->args[0] = inner->args[0];
   stmt->args[1] = th_list(ir, items, rank);
 }
 
@@ -55,16 +61,38 @@ static bool canon_reshape(th_ir *ir, const th_stmt *stmt,
          th_type_is_contiguous(ir, &inner->args[0].value->type);
 }
 
+// The strides of a view are part of its type, and those of dimensions of size
+// 1 depend on the way: a row-major type in the middle forgets them.
+static bool canon_keeps_type(th_ir *ir, const th_stmt *stmt) {
+  th_type out;
+  th_infer in = {.ir = ir,
+                 .op = stmt->op,
+                 .args = stmt->args,
+                 .arg_count = stmt->arg_count,
+                 .loc = stmt->loc,
+                 .scope = stmt->scope,
+                 .outs = &out,
+                 .out_cap = 1};
+  return th_infer_run(&in) == TH_OK &&
+         th_type_equal(&out, &stmt->outs[0]->type);
+}
+
 static void canon_rewrite(th_ir *ir, th_stmt *copy) {
-  const th_stmt *inner = NULL;
-  if (copy->op->op == TH_OP_reshape &&
-      (inner = canon_def(copy, TH_OP_reshape)) &&
-      canon_reshape(ir, copy, inner)) {
-    copy->args[0] = inner->args[0];
+  th_op op = copy->op->op;
+  if (op != TH_OP_reshape && op != TH_OP_permute) {
+    return;
   }
-  if (copy->op->op == TH_OP_permute &&
-      (inner = canon_def(copy, TH_OP_permute))) {
+  const th_stmt *inner = canon_def(copy, op);
+  if (!inner || (op == TH_OP_reshape && !canon_reshape(ir, copy, inner))) {
+    return;
+  }
+  th_arg before[2] = {copy->args[0], copy->args[1]};
+  copy->args[0] = inner->args[0];
+  if (op == TH_OP_permute) {
     canon_permute(ir, copy, inner);
+  }
+  if (!canon_keeps_type(ir, copy)) {
+    memcpy(copy->args, before, sizeof before);
   }
 }
 
