@@ -396,6 +396,67 @@ const th_expr *th_space_mod(th_space *s, const th_expr *a, const th_expr *b) {
   return m ? m : rest;
 }
 
+// A remainder among the factors of a term, and the rest of the term.
+static const th_expr *index_remainder(th_space *s, const th_expr *term,
+                                      const th_expr **out_factor) {
+  if (term->op == TH_X_MOD) {
+    *out_factor = th_int(s->ir, 1);
+    return term;
+  }
+  for (uint32_t i = 0; term->op == TH_X_MUL && i < term->arg_count; i++) {
+    if (term->args[i]->op == TH_X_MOD) {
+      *out_factor = index_without(s->ir, term, term->args[i]);
+      return *out_factor ? term->args[i] : NULL;
+    }
+  }
+  return NULL;
+}
+
+static bool index_has_term(const th_expr *e, const th_expr *wanted) {
+  const th_expr *term = NULL;
+  INDEX_TERMS(e, i, term) {
+    if (term == wanted) {
+      return true;
+    }
+  }
+  return false;
+}
+
+const th_expr *th_space_join(th_space *s, const th_expr *e) {
+  const th_expr *term = NULL;
+  if (e->op != TH_X_ADD) {
+    return e;
+  }
+  INDEX_TERMS(e, i, term) {
+    const th_expr *factor = NULL;
+    const th_expr *rest = index_remainder(s, term, &factor);
+    if (!rest) {
+      continue;
+    }
+    const th_expr *a = rest->args[0], *k = rest->args[1];
+    const th_expr *quotient =
+        th_expr_make(s->ir, TH_X_FLOORDIV, (const th_expr *[]){a, k}, 2);
+    const th_expr *wanted = quotient ? th_expr_mul(s->ir, factor, k) : NULL;
+    wanted = wanted ? th_expr_mul(s->ir, wanted, quotient) : NULL;
+    if (wanted && index_has_term(e, wanted)) {
+      const th_expr *left =
+          th_expr_sub(s->ir, th_expr_sub(s->ir, e, term), wanted);
+      return th_space_join(
+          s, th_expr_add(s->ir, left, th_expr_mul(s->ir, factor, a)));
+    }
+  }
+  return e;
+}
+
+bool th_space_divides(const th_space *s, const th_expr *e, int var) {
+  bool divides = (e->op == TH_X_FLOORDIV || e->op == TH_X_MOD) &&
+                 th_space_mentions(e, s->vars[var].symbol);
+  for (uint32_t i = 0; i < e->arg_count && !divides; i++) {
+    divides = th_space_divides(s, e->args[i], var);
+  }
+  return divides;
+}
+
 // ---- merging
 
 bool th_space_can_merge(const th_space *s, const th_expr *e, int outer,

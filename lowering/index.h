@@ -57,6 +57,12 @@ th_var_set th_space_depends(const th_space *s, const th_expr *e);
 const th_expr *th_space_div(th_space *s, const th_expr *a, const th_expr *b);
 const th_expr *th_space_mod(th_space *s, const th_expr *a, const th_expr *b);
 
+// c*k*(a // k) + c*(a % k) is c*a: what a reshape took apart and a row-major
+// offset puts together.
+const th_expr *th_space_join(th_space *s, const th_expr *e);
+// Whether a quotient or remainder of the variable is left in e.
+bool th_space_divides(const th_space *s, const th_expr *e, int var);
+
 // Whether 0 <= e < limit holds for all iterations: false is "not known".
 bool th_space_below(const th_space *s, const th_expr *e, const th_expr *limit);
 // What a comparison (LT, LE) gives in all iterations: 1, 0, or -1: it depends.

@@ -361,7 +361,7 @@ static const th_expr *nest_offset(th_nest *n, uint16_t buffer,
     offset = th_expr_add(n->ir, offset,
                          th_expr_mul(n->ir, index[i], type->strides[i]));
   }
-  return offset;
+  return th_space_join(&n->space, offset);
 }
 
 static th_node *nest_load(th_nest *n, const nest_def *def,
@@ -613,9 +613,26 @@ static void nest_reset(th_nest *n) {
   n->sequential = false;
 }
 
+// Whether the division that asked for a split has not vanished meanwhile.
+static bool nest_still_divides(const th_nest *n, int var) {
+  for (uint32_t i = 0; i < n->node_count; i++) {
+    const th_expr *e = n->nodes[i]->expr;
+    if (e && th_space_divides(&n->space, e, var)) {
+      return true;
+    }
+  }
+  for (uint32_t i = 0; i < n->store_count; i++) {
+    if (th_space_divides(&n->space, n->stores[i].offset, var)) {
+      return true;
+    }
+  }
+  return false;
+}
+
 // Turns the wish of a division into a split of a range.
 static bool nest_take_split(th_nest *n) {
-  if (n->space.split_var < 0) {
+  int wish = n->space.split_var;
+  if (wish < 0 || !nest_still_divides(n, wish)) {
     return false;
   }
   th_var_set var = (th_var_set)1 << n->space.split_var;
