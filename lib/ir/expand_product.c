@@ -5,31 +5,41 @@
 
 th_status th_expand_rule_linear(th_builder *b, const th_stmt *stmt,
                                 th_value **outs) {
-  th_value *weight = th_expand_arg(stmt, 1);
+  th_value *x = th_expand_arg(stmt, 0), *weight = th_expand_arg(stmt, 1);
   th_value *bias = th_expand_arg(stmt, 2);
-  if (weight->type.rank == 2) {
+  if (bias) {
+    // The sum of the product and the bias rounds once.
+    th_dtype compute = th_expand_compute(x->type.dtype);
+    x = th_expand_to(b, x, compute);
+    weight = th_expand_to(b, weight, compute);
+    bias = th_expand_to(b, bias, compute);
+  }
+  if (weight && weight->type.rank == 2) {
     weight = TH_BUILD(b, permute, th_v(weight),
                       th_ints(b->ir, (int64_t[]){1, 0}, 2));
   }
-  th_value *y = TH_E2(matmul, th_expand_arg(stmt, 0), weight);
+  th_value *y = TH_E2(matmul, x, weight);
   if (bias) {
     y = TH_E2(add, y, bias);
   }
   return th_expand_out(b, stmt, 0, y, outs);
 }
 
-// beta * input + alpha * (x @ y).  With beta 0 the input is not read, so that
-// its NaN do not spread.
+// beta * input + alpha * (x @ y), rounded once.  With beta 0 the input is not
+// read, so that its NaN do not spread.
 th_status th_expand_rule_addmm(th_builder *b, const th_stmt *stmt,
                                th_value **outs) {
   th_dtype dtype = th_expand_arg(stmt, 1)->type.dtype;
   th_arg beta = th_expand_scalar(b, stmt, 3, dtype);
   th_arg alpha = th_expand_scalar(b, stmt, 4, dtype);
-  th_value *y = TH_E2(matmul, th_expand_arg(stmt, 1), th_expand_arg(stmt, 2));
-  y = th_expand_scale(b, y, alpha);
+  bool is_product = th_expand_is(&beta, 0) && th_expand_is(&alpha, 1);
+  th_dtype compute = is_product ? dtype : th_expand_compute(dtype);
+  th_value *x = th_expand_to(b, th_expand_arg(stmt, 1), compute);
+  th_value *y = th_expand_to(b, th_expand_arg(stmt, 2), compute);
+  y = th_expand_scale(b, TH_E2(matmul, x, y), alpha);
   if (!th_expand_is(&beta, 0)) {
-    th_value *input = th_expand_scale(b, th_expand_arg(stmt, 0), beta);
-    y = TH_E2(add, input, y);
+    th_value *input = th_expand_to(b, th_expand_arg(stmt, 0), compute);
+    y = TH_E2(add, th_expand_scale(b, input, beta), y);
   }
   return th_expand_out(b, stmt, 0, y, outs);
 }
