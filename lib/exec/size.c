@@ -215,9 +215,92 @@ static th_status size_plan(th_frame *call, th_sizes *s) {
   return TH_OK;
 }
 
+// ---- sizes that the shape rules took as equal
+
+typedef struct size_known {
+  const bool *known; // by symbol index
+  bool all;
+} size_known;
+
+static void size_is_known(void *user, const th_symbol *symbol) {
+  size_known *k = user;
+  k->all = k->all && k->known[symbol->index];
+}
+
+static void size_set_known(void *user, const th_symbol *symbol) {
+  bool *known = user;
+  known[symbol->index] = true;
+}
+
+// The symbols that the inputs give.
+static void size_known_inputs(const th_program *p, bool *known) {
+  for (uint32_t i = 0; i < p->rule_count; i++) {
+    if (p->rules[i].bind) {
+      known[p->rules[i].symbol] = true;
+    }
+  }
+  for (uint32_t i = 0; i < p->trace->input_count; i++) {
+    const th_type *type = &p->trace->inputs[i]->type;
+    if (type->kind == TH_KIND_NUMBER) {
+      th_expr_symbols(type->num, size_set_known, known);
+    }
+  }
+}
+
+static void size_known_results(const th_stmt *stmt, bool *known) {
+  for (uint16_t i = 0; i < stmt->out_count; i++) {
+    const th_type *type = stmt->outs[i] ? &stmt->outs[i]->type : NULL;
+    if (type && type->kind == TH_KIND_NUMBER) {
+      th_expr_symbols(type->num, size_set_known, known);
+    }
+    for (uint8_t d = 0; type && d < type->rank; d++) {
+      th_expr_symbols(type->dims[d], size_set_known, known);
+    }
+  }
+}
+
+// Of the conditions that were not checked yet, those that can be.
+static th_status size_check_equal(th_frame *call, th_sizes *s) {
+  const th_ir *ir = call->program->ir;
+  for (uint32_t i = 0; i < ir->equal_count && i < s->equal_count; i++) {
+    const th_expr *c = ir->equal[i];
+    size_known k = {s->known, true};
+    th_scalar v = {1}, a = {0}, b = {0};
+    th_expr_symbols(c, size_is_known, &k);
+    if (s->checked[i] || !k.all) {
+      continue;
+    }
+    s->checked[i] = true;
+    if (th_expr_eval(c, s->symbols, &v) && v.i == 0 && c->arg_count == 2) {
+      th_expr_eval(c->args[0], s->symbols, &a);
+      th_expr_eval(c->args[1], s->symbols, &b);
+      return th_error(call->ctx, TH_SHAPE, TH_NOWHERE,
+                      "two sizes that have to be equal are %lld and %lld",
+                      (long long)a.i, (long long)b.i);
+    }
+  }
+  return TH_OK;
+}
+
+static void size_start_equal(th_frame *call, th_sizes *s) {
+  const th_ir *ir = call->program->ir;
+  s->equal_count = ir->equal_count;
+  s->checked = TH_NEW_ARRAY(&s->arena, bool, s->equal_count + 1);
+  s->known = TH_NEW_ARRAY(&s->arena, bool, s->symbol_count + 1);
+  if (call->inherit) { // a branch: the trace around it knows them
+    memset(s->known, true, s->symbol_count);
+  }
+  size_known_inputs(call->program, s->known);
+}
+
 // ---- steps
 
+// In a program whose sizes depend on data the steps before this one have run.
 th_status th_sizes_step(th_frame *call, th_sizes *s, uint32_t index) {
+  if (call->program->data_sizes && index > 0) {
+    size_known_results(call->program->steps[index - 1].stmt, s->known);
+    TH_TRY(size_check_equal(call, s));
+  }
   const th_kernel *k = call->program->steps[index].kernel;
   if (!k) {
     return TH_OK;
@@ -237,6 +320,8 @@ th_status th_sizes_step(th_frame *call, th_sizes *s, uint32_t index) {
 static th_status size_fill(th_frame *call, th_sizes *s) {
   th_program *p = call->program;
   const th_trace *t = p->trace;
+  size_start_equal(call, s);
+  TH_TRY(size_check_equal(call, s));
   for (uint32_t i = 0; i < t->input_count; i++) {
     TH_TRY(th_sizes_value(call, s, t->inputs[i]));
   }

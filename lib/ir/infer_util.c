@@ -457,12 +457,26 @@ bool th_infer_never(th_infer *in, th_expr_op op, const th_expr *a,
   return a && b && th_expr_known(in->ir, op, a, b) == 0;
 }
 
+static void infer_remember(th_ir *ir, const th_expr *a, const th_expr *b) {
+  const th_expr *args[] = {a, b};
+  const th_expr *condition = th_expr_make(ir, TH_X_EQ, args, 2);
+  for (uint32_t i = 0; i < ir->equal_count; i++) {
+    if (ir->equal[i] == condition) {
+      return;
+    }
+  }
+  TH_PUSH(&ir->arena, ir->equal, ir->equal_count, ir->equal_cap) = condition;
+}
+
 bool th_infer_same_dim(th_infer *in, const th_expr *a, const th_expr *b,
                        const th_expr **out) {
   int known = a == b || !a || !b ? 1 : th_expr_known(in->ir, TH_X_EQ, a, b);
   if (known == 0 || (known < 0 && in->ir->assume &&
                      !in->ir->assume(in->ir->assume_user, a, b))) {
     return false;
+  }
+  if (known < 0) {
+    infer_remember(in->ir, a, b);
   }
   *out = a && b && th_is_const(b) ? b : a;
   return true;

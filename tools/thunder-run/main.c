@@ -357,7 +357,7 @@ static void run_print_trace(th_callable *c) {
   }
 }
 
-static void run_print_compilation(const th_callable *c) {
+static void run_print_compilation(th_callable *c) {
   th_statistics s = {.size = sizeof s};
   th_callable_statistics(c, &s);
   printf("compiled: passes %.1f ms, kernels %.1f ms (%" PRIu64 " made, %" PRIu64
