@@ -586,7 +586,8 @@ static th_status node_check_meta(th_pt2_graph *graph, const char *name,
     const char *symbol = theirs ? NULL : th_pt2_symbol_name(graph, size);
     if (symbol) {
       th_pt2_bind_symbol(graph, symbol, ours);
-    } else if (theirs && th_expr_known(graph->ir, TH_X_EQ, ours, theirs) == 0) {
+    } else if (theirs && theirs != ours &&
+               th_expr_known(graph->ir, TH_X_EQ, ours, theirs) == 0) {
       return node_wrong_meta(graph, name, type, "another size");
     }
   }
