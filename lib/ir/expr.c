@@ -688,6 +688,16 @@ const th_expr *th_expr_make(th_ir *ir, th_expr_op op,
                .arg_count = count,
                .args = args};
   if (e.dtype == TH_I64 && count == 2) {
+    if (th_is_const(args[0]) && th_is_const(args[1])) {
+      // Most sizes are known; the normal form of two constants is one.
+      int64_t a = args[0]->i, b = args[1]->i, c;
+      if (op == TH_X_ADD) {
+        return __builtin_add_overflow(a, b, &c) ? NULL : th_int(ir, c);
+      }
+      if (op == TH_X_MUL) {
+        return __builtin_mul_overflow(a, b, &c) ? NULL : th_int(ir, c);
+      }
+    }
     switch (op) {
     case TH_X_ADD: return expr_sum(ir, args[0], args[1]);
     case TH_X_MUL: return expr_product(ir, args[0], args[1]);
