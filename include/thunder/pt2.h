@@ -5,7 +5,8 @@
 // torch >= 2.8, and the flat one before it.  Weights stay where they lie in the
 // file, which is mapped; a tensor keeps its file alive, so an archive may be
 // freed before its tensors.  What else is kept is at most 64 times the size of
-// the file.
+// the file.  (A trace made of a program is in proportion to it, but for
+// recurrent layers, which are unrolled: up to 16384 cells each.)
 //
 // Errors in a file are one diagnostic each, with the archive, the entry and
 // the place in it: TH_PARSE; what is legal and not supported: TH_UNSUPPORTED.
@@ -91,7 +92,7 @@ TH_API th_status th_pt2_replace_weights(th_pt2 *archive, const char *path);
 
 // The leaves of the arguments that the model was exported with; a leaf that is
 // no tensor is NULL.  *out_count is 0 when the archive has none.  The caller
-// releases the tensors, then the array with th_pt2_free_tensors.
+// frees tensors and array with th_pt2_free_tensors.
 TH_API th_status th_pt2_sample_inputs(th_pt2 *archive, const char *program,
                                       th_tensor ***out_tensors,
                                       size_t *out_count);

@@ -1,9 +1,10 @@
 // Recurrent layers, unrolled: a statement of a trace runs once, so a loop over
 // time is a copy of the cell for each step.  The products with the inputs of
-// all steps are one.
+// all steps are one.  How many copies there may be is limited, since a short
+// file can ask for many.
 #include "frontend/aten.h"
 
-enum { RNN_STEPS = 4096 };
+enum { RNN_CELLS = 16384 };
 
 typedef struct rnn_cell rnn_cell;
 typedef void (*rnn_step)(rnn_cell *cell, th_value *input);
@@ -212,7 +213,7 @@ static th_status rnn_start(rnn_job *job, uint32_t *out_layers, bool *out_both) {
   }
   const th_expr *steps = job->x ? job->x->type.dims[0] : NULL;
   uint32_t each = job->has_bias ? 4 : 2;
-  if (!steps || steps->op != TH_X_CONST || steps->i > RNN_STEPS ||
+  if (!steps || steps->op != TH_X_CONST || steps->i > RNN_CELLS / job->cells ||
       job->params->count != each * job->cells ||
       (th_call_bool(call, "train") && layers > 1 &&
        th_call_num(call, "dropout")->f != 0)) {
