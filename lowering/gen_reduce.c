@@ -5,6 +5,7 @@
 #include "lowering/math.h"
 
 #include <math.h>
+#include <string.h>
 
 // ---- which come first
 
@@ -389,9 +390,51 @@ static void reduce_inner(th_gen *g, void *user) {
                extent, reduce_body, nest->state);
 }
 
+// Two reductions may cross: each runs over what the loops around the other one
+// walk.  Then the inner one starts anew: what was made at the position of the
+// moment holds there alone, and lanes over its variable are left.
+typedef struct reduce_around {
+  LLVMValueRef *values;
+  LLVMValueRef mask;
+  int lane;
+  uint32_t lanes;
+} reduce_around;
+
+static reduce_around reduce_leave(th_gen *g, const th_node *node) {
+  th_nest *n = g->nest;
+  reduce_around around = {TH_NEW_ARRAY(n->arena, LLVMValueRef,
+                                       n->node_count + 1),
+                          g->mask, g->lane, g->lanes};
+  for (uint32_t i = 0; i < n->node_count; i++) {
+    around.values[i] = g->values[i];
+    if (n->nodes[i]->depends & node->vars) {
+      g->values[i] = NULL;
+    }
+  }
+  if (th_gen_varies(g, node->vars)) {
+    if (g->mask_is_select) {
+      th_nest_fail(n, n->kernel->body[node->stmt],
+                   "a reduction over lanes of which perhaps none exists");
+    }
+    g->mask = NULL;
+    g->lane = -1;
+    g->lanes = 1;
+  }
+  return around;
+}
+
+static void reduce_return(th_gen *g, const reduce_around *around) {
+  memcpy(g->values, around->values,
+         g->nest->node_count * sizeof *around->values);
+  g->mask = around->mask;
+  g->lane = around->lane;
+  g->lanes = around->lanes;
+}
+
 void th_gen_reduce(th_gen *g, th_node *const *nodes, uint32_t count) {
   th_nest *n = g->nest;
   th_var_set vars = nodes[0]->vars;
+  reduce_around around = reduce_leave(g, nodes[0]);
   reduce_state state = {.nodes = nodes, .count = count};
   reduce_nest nest = {&state, -1};
   th_node **roots = TH_NEW_ARRAY(n->arena, th_node *, count + 1);
@@ -420,6 +463,7 @@ void th_gen_reduce(th_gen *g, th_node *const *nodes, uint32_t count) {
   th_var_set own = nest.lane < 0 ? 0 : (th_var_set)1 << nest.lane;
   th_gen_loops(g, vars & ~own, reduce_inner, &nest);
   th_gen_forget(g, mark);
+  reduce_return(g, &around);
   for (uint32_t i = 0; i < count; i++) {
     LLVMValueRef v =
         reduce_finish(g, nodes[i], &state.accs[i], state.by_lanes);
