@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/pool.h"
+#include "thunder/transform.h"
 
 #include <string.h>
 
@@ -12,6 +13,34 @@ static char *callable_copy(const char *text, bool *ok) {
   char *copy = text ? th_strdup(text) : NULL;
   *ok = *ok && (copy || !text);
   return copy;
+}
+
+// Each as large as its writer knew it.
+static th_status callable_copy_transforms(void *user) {
+  th_callable *c = user;
+  size_t count = c->options.transform_count;
+  const char *at = (const char *)c->options.transforms;
+  th_transform *copies = TH_NEW_ARRAY(&c->arena, th_transform, count + 1);
+  for (size_t i = 0; i < count; i++) {
+    size_t size = ((const th_transform *)(const void *)at)->size;
+    memcpy(&copies[i], at, size < sizeof *copies ? size : sizeof *copies);
+    copies[i].name = th_arena_strdup(&c->arena, copies[i].name);
+    at += size;
+  }
+  c->options.transforms = copies;
+  return TH_OK;
+}
+
+static th_status callable_check_transforms(const th_callable *c) {
+  for (size_t i = 0; i < c->options.transform_count; i++) {
+    const th_transform *t = &c->options.transforms[i];
+    bool fits = t->stage == TH_ON_MODULE ? t->module != NULL : t->trace != NULL;
+    if (!fits) {
+      return th_error(c->ctx, TH_INVALID, TH_NOWHERE,
+                      "transform '%s' has no function for its stage", t->name);
+    }
+  }
+  return TH_OK;
 }
 
 th_status th_callable_new(th_context *ctx, const th_jit_options *options,
@@ -35,9 +64,14 @@ th_status th_callable_new(th_context *ctx, const th_jit_options *options,
         callable_copy(c->options.dump_traces, &ok);
     c->options.threads = th_pool_threads(c->options.threads);
   }
-  if (!ok) {
+  if (!ok || th_protect(&ctx->unwind, callable_copy_transforms, c)) {
     th_callable_free(c);
     return th_error(ctx, TH_NO_MEMORY, TH_NOWHERE, "out of memory");
+  }
+  th_status status = callable_check_transforms(c);
+  if (status != TH_OK) {
+    th_callable_free(c);
+    return status;
   }
   *out = c;
   return TH_OK;
@@ -218,8 +252,8 @@ static th_status entry_run(const th_entry *entry, const th_call_args *call,
   return TH_OK;
 }
 
-th_status th_entry_call(th_callable *callable, th_entry *entry,
-                        const th_call_args *call) {
+static th_status entry_call(const th_callable *callable, th_entry *entry,
+                            const th_call_args *call) {
   enum { FEW = 160 };
   th_program_value few[FEW];
   if (callable->options.compile_only) {
@@ -244,6 +278,22 @@ th_status th_entry_call(th_callable *callable, th_entry *entry,
   if (values != few) {
     th_free(values);
   }
+  return status;
+}
+
+th_status th_entry_call(th_callable *callable, th_entry *entry,
+                        const th_call_args *call) {
+  if (!th_program_is_exclusive(entry->compiled.program)) {
+    return entry_call(callable, entry, call);
+  }
+  // One at a time, whichever entries: they share buffers.
+  if (atomic_exchange(&callable->busy, true)) {
+    return th_error(call->ctx, TH_BUSY, TH_NOWHERE,
+                    "another call is under way, and this callable writes to "
+                    "its inputs or keeps state");
+  }
+  th_status status = entry_call(callable, entry, call);
+  atomic_store(&callable->busy, false);
   return status;
 }
 

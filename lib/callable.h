@@ -42,6 +42,7 @@ struct th_callable {
   void *function;                         // jit.c
   pthread_mutex_t lock;                   // compilations and reports
   th_arena arena;                         // input types as text
+  atomic_bool busy; // a call that runs alone, or somebody at its states
   atomic_uint_fast64_t hits;
   uint64_t misses; // under the lock, like what follows
   int64_t trace_ns, passes_ns, codegen_ns;

@@ -2,6 +2,8 @@
 // steps.
 #include "compile.h"
 
+#include "extend.h"
+
 #include "base/file.h"
 
 #include <stdio.h>
@@ -14,24 +16,29 @@ static int64_t compile_now(void) {
   return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-// ---- dumps
+// ---- around the passes
 
-typedef struct compile_dump {
+typedef struct compile_watch {
   th_context *ctx;
-  const char *folder;
-  uint32_t number;
+  const th_jit_options *options;
+  th_manager_options manager;
+  uint32_t number; // of dumps
   th_status status;
-} compile_dump;
+} compile_watch;
 
-static void compile_write(compile_dump *d, const char *pass,
-                          const th_trace *trace) {
+static void compile_dump(compile_watch *w, const char *pass,
+                         const th_trace *trace) {
   char path[4096];
   th_buffer text;
+  if (!w->options->dump_traces) {
+    return;
+  }
   th_buffer_init(&text, &trace->ir->arena);
   th_trace_print(&text, trace, NULL);
-  snprintf(path, sizeof path, "%s/%02u-%s.trace", d->folder, d->number++, pass);
-  if (d->status == TH_OK) {
-    d->status = th_file_write(d->ctx, path, text.data, text.size);
+  snprintf(path, sizeof path, "%s/%02u-%s.trace", w->options->dump_traces,
+           w->number++, pass);
+  if (w->status == TH_OK) {
+    w->status = th_file_write(w->ctx, path, text.data, text.size);
   }
 }
 
@@ -40,7 +47,29 @@ static void compile_after(void *user, const th_pass_info *pass,
                           int64_t nanoseconds) {
   (void)before;
   (void)nanoseconds;
-  compile_write(user, pass->name, after);
+  compile_dump(user, pass->name, after);
+}
+
+// The user's transforms of one stage.  What those behind `claim` added has to
+// be claimed.
+static th_status compile_transforms(void *user, th_pipeline *p, bool is_after,
+                                    th_history *history) {
+  compile_watch *w = user;
+  const th_jit_options *o = w->options;
+  th_transform_stage stage = is_after ? TH_AFTER_CLAIM : TH_BEFORE_CLAIM;
+  bool ran = false;
+  for (size_t i = 0; i < o->transform_count; i++) {
+    const th_transform *t = &o->transforms[i];
+    if (t->stage == stage) {
+      th_pass_info pass = {t->name, "", th_transform_run};
+      p->transform = t;
+      TH_TRY(th_manager_run_pass(p, &pass, &w->manager, history));
+      ran = true;
+    }
+  }
+  return is_after && ran ? th_manager_run_pass(p, th_pass_find("claim", 5),
+                                               &w->manager, history)
+                         : TH_OK;
 }
 
 // ---- the compilation
@@ -55,21 +84,20 @@ typedef struct compile_args {
 static th_status compile_passes(compile_args *a) {
   const th_jit_options *o = a->options;
   th_pipeline p = {.ir = a->out->ir, .fuel = o->fuel};
-  compile_dump dump = {a->ctx, o->dump_traces, 0, TH_OK};
-  th_manager_options manager = {.verify_each = o->verify_each,
-                                .roundtrip_each = o->roundtrip_each};
+  compile_watch w = {.ctx = a->ctx, .options = o};
+  w.manager = (th_manager_options){.verify_each = o->verify_each,
+                                   .roundtrip_each = o->roundtrip_each,
+                                   .after = compile_after,
+                                   .around_claim = compile_transforms,
+                                   .user = &w};
   const char *names = o->executors ? o->executors : th_executor_default(TH_CPU);
   TH_TRY(th_executor_resolve(a->ctx, &p.ir->arena, names, &p.executors));
-  if (o->dump_traces) {
-    compile_write(&dump, "input", a->trace);
-    manager.after = compile_after;
-    manager.user = &dump;
-  }
+  compile_dump(&w, "input", a->trace);
   int64_t start = compile_now();
-  TH_TRY(th_manager_run(&p, o->passes ? o->passes : "default", &manager,
+  TH_TRY(th_manager_run(&p, o->passes ? o->passes : "default", &w.manager,
                         a->trace, &a->out->history));
   a->out->passes_ns = compile_now() - start;
-  return dump.status;
+  return w.status;
 }
 
 static th_status compile_run(void *user) {

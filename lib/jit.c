@@ -14,6 +14,7 @@
 #include "tracer.h"
 
 #include "base/alloc.h"
+#include "thunder/transform.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -565,6 +566,21 @@ static th_status jit_context(th_context *from, th_context **out) {
   return th_executors_share(*out, from);
 }
 
+static th_status jit_transform_module(const th_callable *c, th_module *module) {
+  for (size_t i = 0; i < c->options.transform_count; i++) {
+    const th_transform *t = &c->options.transforms[i];
+    if (t->stage == TH_ON_MODULE) {
+      th_status status = module ? t->module(module, t->user) : TH_INVALID;
+      if (status != TH_OK) {
+        return th_error(c->ctx, status, TH_NOWHERE, "transform '%s': %s",
+                        t->name,
+                        module ? th_status_text(status) : "there is no module");
+      }
+    }
+  }
+  return TH_OK;
+}
+
 th_status th_jit(th_context *ctx, th_function function, void *user,
                  th_module *module, size_t output_count,
                  const th_jit_options *options, th_callable **out_callable) {
@@ -582,6 +598,9 @@ th_status th_jit(th_context *ctx, th_function function, void *user,
     c->function = f;
     c->call = jit_call;
     c->release = jit_release;
+  }
+  if (status == TH_OK) {
+    status = jit_transform_module(c, module);
   }
   if (status != TH_OK) {
     th_callable_free(c);

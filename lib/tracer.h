@@ -38,6 +38,8 @@ struct th_tracer {
   uint32_t assumed_count, assumed_cap;
   // Rewriting a trace.
   th_remap *remap;
+  void *pipeline; // th_pipeline, for built-in passes
+  th_trace *made; // the next trace, when a pass made all of it
 };
 
 // Starts on an empty trace of `ir`, or on somebody's builder.

@@ -54,12 +54,10 @@ static th_status manager_roundtrip(th_pipeline *p, const char *pass,
   th_buffer_init(&second, &ir->arena);
   th_trace_print(&first, trace, NULL);
   th_trace *again = NULL;
-  th_status status =
-      th_trace_parse(ir, pass, first.data, first.size, &again);
+  th_status status = th_trace_parse(ir, pass, first.data, first.size, &again);
   if (status == TH_OK) {
     th_trace_print(&second, again, NULL);
-    if (strcmp(first.data, second.data) != 0 ||
-        !th_trace_equal(trace, again)) {
+    if (strcmp(first.data, second.data) != 0 || !th_trace_equal(trace, again)) {
       status = th_error(ctx, TH_VERIFY, TH_NOWHERE,
                         "%s: the printed trace is read as another one", pass);
     }
@@ -108,9 +106,9 @@ static th_status manager_apply(th_pipeline *p, const th_pass_info *pass,
   return manager_apply_inside(p, pass, *out);
 }
 
-static th_status manager_run_one(th_pipeline *p, const th_pass_info *pass,
-                                 const th_manager_options *options,
-                                 th_history *history) {
+th_status th_manager_run_pass(th_pipeline *p, const th_pass_info *pass,
+                              const th_manager_options *options,
+                              th_history *history) {
   const th_trace *in = history->traces[history->count - 1];
   th_trace *out = NULL;
   int64_t start = manager_now();
@@ -123,9 +121,9 @@ static th_status manager_run_one(th_pipeline *p, const th_pass_info *pass,
     }
     return status;
   }
-  out->provenance = th_arena_printf(
-      &p->ir->arena, "Constructed by %s (took %lld ms)", pass->name,
-      (long long)((took + 500000) / 1000000));
+  out->provenance =
+      th_arena_printf(&p->ir->arena, "Constructed by %s (took %lld ms)",
+                      pass->name, (long long)((took + 500000) / 1000000));
   th_history_push(p->ir, history, out, took);
   if (options->after) {
     options->after(options->user, pass, in, out, took);
@@ -133,9 +131,22 @@ static th_status manager_run_one(th_pipeline *p, const th_pass_info *pass,
   return manager_check(p, pass, options, out);
 }
 
+// A pass of the list, with what the options want around it.
+static th_status manager_run_listed(th_pipeline *p, const th_pass_info *pass,
+                                    const th_manager_options *options,
+                                    th_history *history) {
+  bool is_claim = options->around_claim && strcmp(pass->name, "claim") == 0;
+  if (is_claim) {
+    TH_TRY(options->around_claim(options->user, p, false, history));
+  }
+  TH_TRY(th_manager_run_pass(p, pass, options, history));
+  return is_claim ? options->around_claim(options->user, p, true, history)
+                  : TH_OK;
+}
+
 th_status th_manager_run(th_pipeline *p, const char *names,
-                         const th_manager_options *options,
-                         const th_trace *in, th_history *history) {
+                         const th_manager_options *options, const th_trace *in,
+                         th_history *history) {
   static const th_manager_options none = {0};
   options = options ? options : &none;
   if (history->count == 0) {
@@ -146,10 +157,10 @@ th_status th_manager_run(th_pipeline *p, const char *names,
     const th_pass_info *pass = th_pass_find(at, n);
     if (n == strlen("default") && memcmp(at, "default", n) == 0) {
       for (size_t i = 0; i < th_pass_count; i++) {
-        TH_TRY(manager_run_one(p, &th_passes[i], options, history));
+        TH_TRY(manager_run_listed(p, &th_passes[i], options, history));
       }
     } else if (pass) {
-      TH_TRY(manager_run_one(p, pass, options, history));
+      TH_TRY(manager_run_listed(p, pass, options, history));
     } else if (n) {
       return th_error(p->ir->ctx, TH_NOT_FOUND, TH_NOWHERE,
                       "there is no pass '%.*s'", (int)n, at);

@@ -9,12 +9,13 @@
 typedef struct th_pipeline {
   th_ir *ir;
   th_executor_list executors;
-  int64_t fuel;            // fusions that may still be made; -1: no limit
-  uint32_t region_number;  // hostFusion<N>
-  uint32_t kernel_number;  // hostKernel<N>
-  bool explain;            // collect why claims were declined
+  int64_t fuel;           // fusions that may still be made; -1: no limit
+  uint32_t region_number; // hostFusion<N>
+  uint32_t kernel_number; // hostKernel<N>
+  bool explain;           // collect why claims were declined
   th_buffer *explanation;
-  bool fast;               // numerics=fast
+  bool fast;             // numerics=fast
+  const void *transform; // of a user, while it runs
 } th_pipeline;
 
 typedef th_status (*th_pass_fn)(th_pipeline *p, const th_trace *in,
@@ -31,29 +32,39 @@ extern const th_pass_info th_passes[];
 extern const size_t th_pass_count;
 const th_pass_info *th_pass_find(const char *name, size_t length);
 
+typedef struct th_history th_history;
+
 typedef struct th_manager_options {
   bool verify_each;
   bool roundtrip_each; // parse(print(t)) == t after each pass
   // Called after each pass (dumps, user transforms may watch); may be NULL.
   void (*after)(void *user, const th_pass_info *pass, const th_trace *before,
                 const th_trace *after, int64_t nanoseconds);
+  // Called before and after `claim`, where a user's transforms run; NULL: none.
+  th_status (*around_claim)(void *user, th_pipeline *p, bool is_after,
+                            th_history *history);
   void *user;
 } th_manager_options;
 
 // Every trace of one compilation, in order; [0] is the input.
-typedef struct th_history {
+struct th_history {
   const th_trace **traces;
   int64_t *nanoseconds;
   uint32_t count, cap;
-} th_history;
+};
 
 void th_history_push(th_ir *ir, th_history *history, const th_trace *trace,
                      int64_t nanoseconds);
 
+// Runs one pass on the newest trace; verifies, times and keeps the next.
+th_status th_manager_run_pass(th_pipeline *p, const th_pass_info *pass,
+                              const th_manager_options *options,
+                              th_history *history);
+
 // Runs the passes that `names` lists ("dce,cse", "default" is all of them).
 th_status th_manager_run(th_pipeline *p, const char *names,
-                         const th_manager_options *options,
-                         const th_trace *in, th_history *history);
+                         const th_manager_options *options, const th_trace *in,
+                         th_history *history);
 
 // Is a statement only a window on its operand's memory?  (A reshape that has to
 // copy is not.)  Such a statement needs no executor.

@@ -52,8 +52,7 @@ TH_API th_dtype th_run_dtype(const th_run *run, uint32_t arg);
 TH_API uint32_t th_run_list_count(const th_run *run, uint32_t arg);
 TH_API const th_view *th_run_list_tensor(const th_run *run, uint32_t arg,
                                          uint32_t index);
-TH_API int64_t th_run_list_int(const th_run *run, uint32_t arg,
-                               uint32_t index);
+TH_API int64_t th_run_list_int(const th_run *run, uint32_t arg, uint32_t index);
 // Results: memory to write, laid out as inferred; NULL: nobody wants it.
 TH_API uint32_t th_run_out_count(const th_run *run);
 TH_API const th_view *th_run_out(const th_run *run, uint32_t out);
@@ -71,6 +70,10 @@ TH_API void *th_run_state(const th_run *run);
 // Records what went wrong, with the statement's location; returns `status`.
 TH_API th_status th_run_error(th_run *run, th_status status, const char *fmt,
                               ...) TH_PRINTF(3, 4);
+
+// Texts that change hands.  NULL: no memory; NULL may be freed.
+TH_API char *th_text_copy(const char *text);
+TH_API void th_text_free(char *text);
 
 // ---- declaring an executor
 
@@ -93,8 +96,8 @@ typedef struct th_state_hooks {
   th_status (*after_run)(void *state);
   th_status (*reset)(void *state);
   void (*destroy)(void *state);
-  // JSON text of the state (th_free'd by the caller through th_text_free),
-  // and the way back.
+  // The state as JSON, made by th_text_copy and freed by the caller, and the
+  // way back.
   th_status (*export_state)(const void *state, char **out_json);
   th_status (*import_state)(void *state, const char *json);
 } th_state_hooks;

@@ -12,5 +12,6 @@
 #include "thunder/safetensors.h"
 #include "thunder/tensor.h"
 #include "thunder/trace.h"
+#include "thunder/transform.h"
 
 #endif

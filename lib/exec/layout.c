@@ -191,6 +191,7 @@ static th_status layout_cond(th_program *p, const th_stmt *stmt,
   for (int i = 0; i < 2; i++) {
     TH_TRY(th_program_new(p->ctx, stmt->args[1 + i].trace, &p->options,
                           &step->branches[i]));
+    p->has_state = p->has_state || step->branches[i]->has_state;
   }
   return TH_OK;
 }
@@ -212,6 +213,7 @@ static th_status layout_call(th_program *p, const th_stmt *stmt,
   step->hooks = e->state;
   if (step->hooks && step->hooks->create) {
     TH_TRY(step->hooks->create(p->ctx, stmt, &step->state));
+    p->has_state = true;
   }
   return TH_OK;
 }

@@ -52,6 +52,16 @@ th_status th_program_run(th_program *program, th_context *ctx, int threads,
 size_t th_program_output_count(const th_program *program);
 const th_arg *th_program_leaf(const th_program *program, size_t index);
 
+// Does it write to its inputs, or keep state?  Then it runs one call at a time.
+bool th_program_is_exclusive(const th_program *program);
+
+// Calls fn for each statement of `executor` that has a state object, until one
+// fails.
+typedef th_status (*th_state_fn)(void *user, const th_stmt *stmt,
+                                 const th_state_hooks *hooks, void *state);
+th_status th_program_each_state(th_program *program, const char *executor,
+                                th_state_fn fn, void *user);
+
 typedef struct th_program_stats {
   uint64_t kernels_compiled, kernels_from_disk, kernels_shared;
   int64_t codegen_ns;

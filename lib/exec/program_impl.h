@@ -101,6 +101,7 @@ struct th_program {
   uint32_t rule_count, rule_cap;
   bool data_sizes; // some size depends on data: sizes are made for each call
   bool is_static;  // no symbols at all
+  bool has_state;  // some step keeps state between calls
   // Values.
   uint32_t *base_of;  // by value id
   th_window *windows; // by value id

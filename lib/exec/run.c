@@ -460,11 +460,11 @@ th_status th_program_run(th_program *program, th_context *ctx, int threads,
                     program->trace->input_count, program->leaf_count,
                     input_count, output_count);
   }
-  bool alone = program->mutated_count > 0;
+  bool alone = th_program_is_exclusive(program);
   if (alone && atomic_exchange(&program->busy, true)) {
     return th_error(ctx, TH_BUSY, TH_NOWHERE,
-                    "another thread runs this program, which writes to its "
-                    "inputs");
+                    "another call is under way, and this program writes to its "
+                    "inputs or keeps state");
   }
   th_frame call = {.program = program,
                   .ctx = ctx,
@@ -478,6 +478,24 @@ th_status th_program_run(th_program *program, th_context *ctx, int threads,
     atomic_store(&program->busy, false);
   }
   return status;
+}
+
+bool th_program_is_exclusive(const th_program *program) {
+  return program->mutated_count > 0 || program->has_state;
+}
+
+th_status th_program_each_state(th_program *program, const char *executor,
+                                th_state_fn fn, void *user) {
+  for (uint32_t i = 0; i < program->step_count; i++) {
+    const th_step *step = &program->steps[i];
+    for (int k = 0; step->kind == TH_STEP_COND && k < 2; k++) {
+      TH_TRY(th_program_each_state(step->branches[k], executor, fn, user));
+    }
+    if (step->state && strcmp(step->stmt->executor, executor) == 0) {
+      TH_TRY(fn(user, step->stmt, step->hooks, step->state));
+    }
+  }
+  return TH_OK;
 }
 
 // ---- reports

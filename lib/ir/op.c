@@ -265,6 +265,7 @@ th_status th_op_register(th_context *ctx, const th_user_op *op,
   row->outs = op->outs;
   row->infer = op->infer;
   row->expand = op->expand;
+  row->user = op->user;
   th_map_put(&user->by_name, row->name, row);
   *out_op = row;
   return TH_OK;

@@ -83,6 +83,7 @@ typedef struct th_op_info {
   uint8_t outs; // number of results; TH_OUTS_LIST: as the rule says
   th_infer_fn infer;
   th_expand_fn expand; // NULL: a primitive
+  const void *user;    // of a user operation
   uint8_t param_count;
   th_param params[TH_MAX_PARAMS];
 } th_op_info;
@@ -109,6 +110,7 @@ typedef struct th_user_op {
   uint32_t traits;
   th_infer_fn infer;
   th_expand_fn expand; // may be NULL: then an executor has to claim it
+  const void *user;    // what the two find in op->user
 } th_user_op;
 th_status th_op_register(th_context *ctx, const th_user_op *op,
                          const th_op_info **out_op);
