@@ -143,9 +143,8 @@ void th_canonical_kernel(th_arena *arena, const th_stmt *kernel,
   unsigned major, minor, patch;
   th_map_init(&s.values, arena);
   LLVMGetVersion(&major, &minor, &patch);
-  th_buffer_printf(out, "thunder kernel %d abi %d llvm %u.%u.%u strict\n",
-                   TH_LOWERING_VERSION, TH_KERNEL_VERSION, major, minor,
-                   patch);
+  th_buffer_printf(out, "thunder kernel %s abi %d llvm %u.%u.%u strict\n",
+                   TH_LOWERING_HASH, TH_KERNEL_VERSION, major, minor, patch);
   if (target) {
     th_buffer_printf(out, "target %s %s %s\n", target->triple, target->cpu,
                      target->features);

@@ -15,8 +15,11 @@
 #include "ir/trace.h"
 #include "lowering/target.h"
 
-// Counts up whenever the code for the same text changes.
-#define TH_LOWERING_VERSION 1
+// The version of the code generator: a hash of its sources, which the build
+// states, so that objects on disk never outlive the code that made them.
+#ifndef TH_LOWERING_HASH
+#define TH_LOWERING_HASH "unknown"
+#endif
 
 // Appends the text; the symbols in their order, as numbers of the trace, are
 // what the kernel gets at run time.
