@@ -71,7 +71,10 @@ foreach(entry IN LISTS entries)
   endif()
 endforeach()
 
-# ---- examples and benchmarks: the installed interface alone ----------------
+# ---- examples and benchmarks: the installed interface alone, except those
+# ---- that measure the inside
+
+set(TH_INSIDE_BENCHES call_overhead)
 
 foreach(kind IN ITEMS examples bench)
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${kind}/*.c)
@@ -81,7 +84,11 @@ foreach(kind IN ITEMS examples bench)
     set_target_properties(${kind}_${name} PROPERTIES
       OUTPUT_NAME ${name}
       RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/${kind})
-    target_link_libraries(${kind}_${name} PRIVATE thunder_flags thunder m)
+    if(name IN_LIST TH_INSIDE_BENCHES)
+      target_link_libraries(${kind}_${name} PRIVATE ${folders} m)
+    else()
+      target_link_libraries(${kind}_${name} PRIVATE thunder_flags thunder m)
+    endif()
   endforeach()
 endforeach()
 
