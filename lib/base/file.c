@@ -102,23 +102,32 @@ static int file_create_beside(const char *path, char *temporary, size_t size) {
   return descriptor;
 }
 
+// Devices and pipes are written to: a file would take their place.
+static bool file_is_special(const char *path) {
+  struct stat info;
+  return stat(path, &info) == 0 && !S_ISREG(info.st_mode);
+}
+
 th_status th_file_create(th_context *ctx, const char *path,
                          th_file_writer *out_writer) {
+  bool direct = file_is_special(path);
   size_t size = strlen(path) + 40;
   char *temporary = th_malloc(size);
   if (!temporary) {
     return th_error(ctx, TH_NO_MEMORY, (th_loc){.file = path}, "out of memory");
   }
-  int descriptor = file_create_beside(path, temporary, size);
+  int descriptor = direct ? open(path, O_WRONLY | O_CLOEXEC)
+                          : file_create_beside(path, temporary, size);
   if (descriptor < 0) {
-    th_status status = file_error(ctx, path, "create");
+    th_status status = file_error(ctx, path, direct ? "open" : "create");
     th_free(temporary);
     return status;
   }
   *out_writer = (th_file_writer){.ctx = ctx,
                                  .path = path,
                                  .temporary = temporary,
-                                 .descriptor = descriptor};
+                                 .descriptor = descriptor,
+                                 .direct = direct};
   return TH_OK;
 }
 
@@ -138,6 +147,10 @@ th_status th_file_append(th_file_writer *writer, const void *data,
 
 th_status th_file_commit(th_file_writer *writer) {
   th_status status = TH_OK;
+  if (writer->direct) {
+    th_file_abandon(writer); // all is written
+    return TH_OK;
+  }
   if (fsync(writer->descriptor) != 0) {
     status = file_error(writer->ctx, writer->path, "flush");
   } else if (rename(writer->temporary, writer->path) != 0) {
@@ -156,7 +169,9 @@ th_status th_file_commit(th_file_writer *writer) {
 void th_file_abandon(th_file_writer *writer) {
   if (writer->temporary) {
     close(writer->descriptor);
-    unlink(writer->temporary);
+    if (!writer->direct) {
+      unlink(writer->temporary);
+    }
     th_free(writer->temporary);
     writer->temporary = NULL;
   }

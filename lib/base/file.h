@@ -19,12 +19,14 @@ th_status th_file_map(th_context *ctx, const char *path, th_file *out_file);
 // Also for a zeroed th_file.
 void th_file_unmap(th_file *file);
 
-// A file under way: bytes go to a temporary name in the same folder.
+// A file under way: bytes go to a temporary name in the same folder, or, where
+// `path` is a device or a pipe, straight there.
 typedef struct th_file_writer {
   th_context *ctx;
   const char *path; // the caller's
   char *temporary;
   int descriptor;
+  bool direct;
 } th_file_writer;
 
 th_status th_file_create(th_context *ctx, const char *path,

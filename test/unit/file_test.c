@@ -113,6 +113,19 @@ Test(file, a_full_disk_leaves_the_old_file) {
   file_expect("old", 3); // and the folder holds nothing else
 }
 
+Test(file, a_pipe_is_written_to_and_stays) {
+  struct stat info;
+  char got[4] = "";
+  cr_assert_eq(mkfifo(path, 0600), 0);
+  int reader = open(path, O_RDONLY | O_NONBLOCK);
+  cr_assert_eq(th_file_write(context, path, "abc", 3), TH_OK);
+  cr_assert_eq(read(reader, got, 3), 3);
+  cr_assert_str_eq(got, "abc");
+  cr_assert(stat(path, &info) == 0 && S_ISFIFO(info.st_mode));
+  close(reader);
+  cr_assert_eq(th_file_write(context, folder, "abc", 3), TH_IO);
+}
+
 Test(file, an_abandoned_file_is_gone) {
   th_file_writer writer;
   cr_assert_eq(th_file_create(context, path, &writer), TH_OK);
