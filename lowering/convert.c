@@ -1,5 +1,6 @@
 // See convert.h.  bf16 and the 8-bit floats go by integer arithmetic: not every
-// CPU has instructions for them, and those of some flush subnormals.
+// CPU has instructions for them, and those of some flush subnormals.  So does
+// f16 where LLVM would call a function of libgcc.
 #include "lowering/convert.h"
 
 #include "base/context.h"
@@ -47,6 +48,50 @@ LLVMTypeRef th_convert_register_type(const th_emit *e, th_dtype dtype) {
   return narrow ? e->f32 : th_convert_memory_type(e, dtype);
 }
 
+// ---- f16 ----
+
+// f16 has the exponents of f32 moved by 112, as e4m3fn below; its largest
+// exponent means infinity or NaN and must be that of f32.
+static LLVMValueRef convert_half_from_bits(th_emit *e, LLVMValueRef v) {
+  LLVMValueRef code =
+      th_emit_zext(e, th_emit_from_bits(e, v, convert_like(v, e->i16)), e->i32);
+  LLVMValueRef size = th_emit_and(e, code, th_emit_int(e, code, 0x7fff));
+  LLVMValueRef bits = th_emit_shl(e, size, 13);
+  LLVMValueRef x = convert_to_f32(e, bits);
+  x = th_emit_bits(e, th_emit_fmul(e, x, th_emit_float(e, x, 0x1p112)));
+  LLVMValueRef special = th_emit_or(e, bits, th_emit_int(e, bits, 0x7f800000));
+  LLVMValueRef least = th_emit_int(e, size, 0x7c00);
+  x = th_emit_select(e, th_emit_icmp(e, LLVMIntUGE, size, least), special, x);
+  LLVMValueRef sign = th_emit_and(e, code, th_emit_int(e, code, 0x8000));
+  return convert_to_f32(e, th_emit_or(e, x, th_emit_shl(e, sign, 16)));
+}
+
+// The value is one of f16.
+static LLVMValueRef convert_half_to_bits(th_emit *e, LLVMValueRef v) {
+  LLVMValueRef size = th_emit_fabs(e, v), bits = th_emit_bits(e, size);
+  LLVMValueRef scaled = th_emit_fmul(e, size, th_emit_float(e, v, 0x1p-112));
+  LLVMValueRef code = th_emit_lshr(e, th_emit_bits(e, scaled), 13);
+  LLVMValueRef infinite = th_emit_int(e, bits, 0x7f800000);
+  LLVMValueRef nan = th_emit_int(e, code, 0x7e00);
+  code = th_emit_select(e, th_emit_icmp(e, LLVMIntEQ, bits, infinite),
+                        th_emit_int(e, code, 0x7c00), code);
+  code = th_emit_select(e, th_emit_is_nan(e, v), nan, code);
+  LLVMValueRef sign = th_emit_lshr(e, th_emit_bits(e, v), 16);
+  sign = th_emit_and(e, sign, th_emit_int(e, sign, 0x8000));
+  code = th_emit_zext(e, th_emit_or(e, code, sign), e->i16);
+  return th_emit_from_bits(e, code, convert_like(code, e->f16));
+}
+
+static LLVMValueRef convert_half_read(th_emit *e, LLVMValueRef v) {
+  return e->half_by_bits ? convert_half_from_bits(e, v)
+                         : convert_cast(e, LLVMFPExt, v, e->f32);
+}
+
+static LLVMValueRef convert_half_write(th_emit *e, LLVMValueRef v) {
+  return e->half_by_bits ? convert_half_to_bits(e, v)
+                         : convert_cast(e, LLVMFPTrunc, v, e->f16);
+}
+
 // ---- memory ----
 
 // e4m3fn has the exponents of f32 moved by 120; multiplying by 2^120 also gives
@@ -67,7 +112,7 @@ static LLVMValueRef convert_read_e4m3(th_emit *e, LLVMValueRef v) {
 static LLVMValueRef convert_read_e5m2(th_emit *e, LLVMValueRef v) {
   LLVMValueRef bits = th_emit_shl(e, th_emit_zext(e, v, e->i16), 8);
   LLVMValueRef half = th_emit_from_bits(e, bits, convert_like(v, e->f16));
-  return convert_cast(e, LLVMFPExt, half, e->f32);
+  return convert_half_read(e, half);
 }
 
 // e8m0 is the exponent of f32, with 2^-127 for 0 and NaN for 255.
@@ -90,7 +135,7 @@ LLVMValueRef th_convert_from_memory(th_emit *e, LLVMValueRef v,
   case TH_BOOL:
     return th_emit_icmp(e, LLVMIntNE, v, th_emit_int(e, v, 0));
   case TH_F16:
-    return convert_cast(e, LLVMFPExt, v, e->f32);
+    return convert_half_read(e, v);
   case TH_BF16:
     return convert_to_f32(e, th_emit_shl(e, th_emit_zext(e, v, e->i32), 16));
   case TH_F8_E4M3FN:
@@ -121,14 +166,13 @@ LLVMValueRef th_convert_to_memory(th_emit *e, LLVMValueRef v, th_dtype dtype) {
   case TH_BOOL:
     return th_emit_zext(e, v, e->i8);
   case TH_F16:
-    return convert_cast(e, LLVMFPTrunc, v, e->f16);
+    return convert_half_write(e, v);
   case TH_BF16:
     return th_emit_zext(e, th_emit_lshr(e, th_emit_bits(e, v), 16), e->i16);
   case TH_F8_E4M3FN:
     return convert_write_e4m3(e, v);
   case TH_F8_E5M2: {
-    LLVMValueRef bits =
-        th_emit_bits(e, convert_cast(e, LLVMFPTrunc, v, e->f16));
+    LLVMValueRef bits = th_emit_bits(e, convert_half_write(e, v));
     return th_emit_zext(e, th_emit_lshr(e, bits, 8), e->i8);
   }
   case TH_F8_E8M0FNU:
@@ -183,6 +227,14 @@ static LLVMValueRef convert_keep_nan(th_emit *e, LLVMValueRef v,
   return th_emit_select(e, th_emit_is_nan(e, v), nan, rounded);
 }
 
+static LLVMValueRef convert_round_f16(th_emit *e, LLVMValueRef v) {
+  LLVMValueRef size = convert_round_small(e, v, 13, 0x1p-14);
+  LLVMValueRef above =
+      th_emit_fcmp(e, LLVMRealOGT, size, th_emit_float(e, v, 65504.0));
+  size = th_emit_select(e, above, th_emit_float(e, v, INFINITY), size);
+  return th_emit_copysign(e, convert_keep_nan(e, v, size), v);
+}
+
 static LLVMValueRef convert_round_e4m3(th_emit *e, LLVMValueRef v) {
   LLVMValueRef size = convert_round_small(e, v, 20, 0x1p-6);
   size = th_emit_fmin(e, size, th_emit_float(e, v, 448.0));
@@ -217,8 +269,8 @@ static LLVMValueRef convert_round_e8m0(th_emit *e, LLVMValueRef v) {
 LLVMValueRef th_convert_round(th_emit *e, LLVMValueRef v, th_dtype dtype) {
   switch (dtype) {
   case TH_F16:
-    return convert_cast(e, LLVMFPExt, convert_cast(e, LLVMFPTrunc, v, e->f16),
-                        e->f32);
+    return e->half_by_bits ? convert_round_f16(e, v)
+                           : convert_half_read(e, convert_half_write(e, v));
   case TH_BF16:
     return convert_round_bf16(e, v);
   case TH_F8_E4M3FN:

@@ -75,6 +75,7 @@ typedef struct th_emit {
   LLVMValueRef function; // the one that blocks are appended to
   th_emit_target target;
   LLVMFastMathFlags float_flags; // none when strict
+  bool half_by_bits; // f16 converted without instructions of its own
   LLVMTypeRef i1, i8, i16, i32, i64, f16, bf16, f32, f64;
   LLVMTypeRef ptr;   // to memory of tensors: address space 1 on NVPTX
   LLVMTypeRef void_; // the result of a function that gives none

@@ -615,6 +615,7 @@ th_status th_gen_module(th_context *ctx, th_codegen *codegen,
   }
   *out_module = th_codegen_module(codegen, symbol);
   th_emit_init(&g->e, *out_module, TH_EMIT_HOST);
+  g->e.half_by_bits = codegen->target->isa == TH_ISA_SSE;
   th_arena_defer(n->arena, gen_release, &g->e);
   LLVMValueRef body = gen_body(g, codegen);
   gen_entry(g, codegen, body, symbol, gen_describe(g));

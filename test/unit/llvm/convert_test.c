@@ -132,6 +132,15 @@ Test(convert, every_pair_without_mask_registers) {
 #endif
 }
 
+// Without instructions for f16.
+Test(convert, every_pair_on_any_x86) {
+#if defined(__x86_64__)
+  for (int which = 0; which < TH_DTYPE_COUNT * TH_DTYPE_COUNT; which++) {
+    check_pair(which, 4, "x86-64");
+  }
+#endif
+}
+
 Test(convert, compiles_elsewhere) {
   for (int which = 0; which < TH_DTYPE_COUNT * TH_DTYPE_COUNT; which++) {
     math_kernel k = {emit_convert, which, type_from, type_to, 1, 4};
