@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct main_job {
@@ -126,18 +127,39 @@ static bool main_list(th_context *ctx, const opt_options *options) {
   return options->list_passes || options->list_ops || options->list_executors;
 }
 
+static bool main_to_stdout(th_context *ctx, const opt_options *options) {
+  bool ok = main_input(ctx, options, stdout);
+  if (fflush(stdout) != 0) {
+    fprintf(stderr, "thunder-opt: cannot write the output\n");
+    return false;
+  }
+  return ok;
+}
+
+// All at once, at the end: the output may be the input, and what goes wrong
+// leaves the old file.
+static bool main_to_file(th_context *ctx, const opt_options *options) {
+  char *text = NULL;
+  size_t size = 0;
+  FILE *out = open_memstream(&text, &size);
+  bool ok = out && main_input(ctx, options, out);
+  bool written = out && fclose(out) == 0;
+  if (!written) {
+    fprintf(stderr, "thunder-opt: out of memory\n");
+  } else if (ok && th_file_write(ctx, options->output, text, size) != TH_OK) {
+    fputs(th_diagnostics_all(ctx), stderr);
+    ok = false;
+  }
+  free(text);
+  return ok && written;
+}
+
 static bool main_work(th_context *ctx, const opt_options *options) {
   if (main_list(ctx, options)) {
     return true;
   }
-  FILE *out = options->output ? fopen(options->output, "w") : stdout;
-  if (!out) {
-    perror(options->output);
-    return false;
-  }
-  bool ok = main_input(ctx, options, out);
-  ok = (options->output ? fclose(out) : fflush(out)) == 0 && ok;
-  return ok;
+  return options->output ? main_to_file(ctx, options)
+                         : main_to_stdout(ctx, options);
 }
 
 int main(int argc, char **argv) {
