@@ -16,6 +16,7 @@ typedef struct part_cluster {
   const th_value *main; // whose dimensions are the kernel's
   uint64_t outer;       // of main's dimensions: at which reductions stand
   bool reduces, anchor, in_place;
+  bool product; // one of its statements is a product
   uint32_t stmt_count;
   uint32_t *needs; // clusters that must run before, with repeats
   uint32_t need_count, need_cap;
@@ -31,6 +32,7 @@ typedef struct part_use {
   uint32_t cluster;
   int16_t dims[TH_MAX_RANK];
   bool exact; // the element of the kernel's position, not a neighbour
+  bool once;  // the kernel reads each element once
   struct part_use *next;
 } part_use;
 
@@ -254,7 +256,7 @@ static void part_identity(const th_value *value, part_use *use) {
     bool one = th_is_int(value->type.dims[i], 1);
     use->dims[i] = one ? PART_NONE : i;
   }
-  use->exact = true;
+  use->exact = use->once = true;
 }
 
 static void part_add_use(part_state *s, const th_value *value,
@@ -271,6 +273,7 @@ static void part_add_use(part_state *s, const th_value *value,
       }
     }
     old->exact = old->exact && use->exact;
+    old->once = false;
     return;
   }
   part_use *copy = TH_NEW(s->arena, part_use);
@@ -286,7 +289,7 @@ static void part_unknown(part_use *use) {
   for (uint8_t i = 0; i < TH_MAX_RANK; i++) {
     use->dims[i] = PART_UNKNOWN;
   }
-  use->exact = false;
+  use->exact = use->once = false;
 }
 
 // Right-aligned, sizes of 1 broadcast.
@@ -294,9 +297,12 @@ static part_use part_broadcast(const th_value *operand, const th_value *result,
                                const part_use *of) {
   part_use use = {.cluster = of->cluster, .exact = of->exact};
   int lead = (int)result->type.rank - operand->type.rank;
+  use.once = of->once && lead == 0;
   for (uint8_t i = 0; i < operand->type.rank; i++) {
     bool one = th_is_int(operand->type.dims[i], 1);
     use.dims[i] = one ? PART_NONE : of->dims[lead + i];
+    bool repeats = one && !th_is_int(result->type.dims[lead + i], 1);
+    use.once = use.once && !repeats;
   }
   return use;
 }
@@ -324,6 +330,7 @@ static part_use part_through_reshape(const th_value *x, const th_value *y,
     use.dims[i] = of->dims[k++];
   }
   use.exact = of->exact && same;
+  use.once = of->once;
   return use;
 }
 
@@ -336,7 +343,8 @@ static int64_t part_dim_arg(const th_arg *arg, uint8_t rank) {
 static part_use part_through_view(const th_stmt *stmt, const th_value *y,
                                   const part_use *of) {
   const th_value *x = stmt->args[0].value;
-  part_use use = {.cluster = of->cluster, .exact = of->exact};
+  part_use use = {
+      .cluster = of->cluster, .exact = of->exact, .once = of->once};
   uint8_t rank = x->type.rank;
   switch (stmt->op->op) {
   case TH_OP_detach:
@@ -356,14 +364,14 @@ static part_use part_through_view(const th_stmt *stmt, const th_value *y,
   case TH_OP_split:
   case TH_OP_flip:
     memcpy(use.dims, of->dims, sizeof use.dims);
-    use.exact = false;
+    use.exact = use.once = false;
     return use;
   case TH_OP_select: {
     int64_t dim = part_dim_arg(&stmt->args[1], rank);
     for (uint8_t i = 0; i < rank; i++) {
       use.dims[i] = i == dim ? PART_NONE : of->dims[i - (i > dim)];
     }
-    use.exact = false;
+    use.exact = use.once = false;
     return use;
   }
   default:
@@ -581,6 +589,7 @@ static void part_place(part_state *s, uint32_t i, const th_value *y,
     part_reduce_operand(s, stmt, y, of);
     break;
   case TH_PART_ANCHOR:
+    c->product = true;
     part_anchor_operands(s, stmt, of->cluster);
     break;
   }
@@ -622,18 +631,29 @@ static bool part_joins(part_state *s, const th_value *value,
   return true;
 }
 
+// What follows a product can be computed on its tiles, when each of its
+// elements is read once.
+static bool part_ends_product(const part_cluster *c, const th_stmt *stmt,
+                              const part_use *use) {
+  bool product =
+      stmt->op->op == TH_OP_matmul || stmt->op->op == TH_OP_linear ||
+      stmt->op->op == TH_OP_convolution;
+  return product && use->once && !c->product && !c->reduces && !c->anchor &&
+         th_dtype_is_float(stmt->outs[0]->type.dtype);
+}
+
 static bool part_can_inline(part_state *s, const th_stmt *stmt,
                             const th_value *y, const part_use *use) {
   const part_cluster *c = &s->clusters[use->cluster];
   th_part_class class = th_part_class_of(stmt);
   if (class == TH_PART_ANCHOR) {
-    return false;
+    return part_ends_product(c, stmt, use);
   }
   if (class != TH_PART_VIEW && c->stmt_count >= TH_PARTITION_STMTS) {
     return false;
   }
   if (class == TH_PART_REDUCE) {
-    return part_reduction_fits(c, stmt, use);
+    return !c->product && part_reduction_fits(c, stmt, use);
   }
   // What costs much is not computed again for each row.
   const part_info *info = part_info_of(s, y);
@@ -641,7 +661,8 @@ static bool part_can_inline(part_state *s, const th_stmt *stmt,
   bool plain = part_stands_at(y, use, &at);
   uint64_t all = part_all_dims(c->main);
   bool repeats = plain && at && at != all &&
-                 !(c->reduces && !(at & ~c->outer)) && !c->anchor;
+                 !(c->reduces && !(at & ~c->outer)) && !info->reduced &&
+                 !c->anchor;
   return !(repeats && info->weight >= 8) &&
          !(c->anchor && info->weight >= 8 && class == TH_PART_POINT &&
            !part_is_small(y));
