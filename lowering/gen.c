@@ -1,6 +1,8 @@
 // The function of a kernel: its outer loop, its phases, its stores.
 #include "lowering/gen.h"
 
+#include "lowering/stream.h"
+
 #include "lowering/convert.h"
 
 #include <string.h>
@@ -455,7 +457,12 @@ static LLVMValueRef gen_body(th_gen *g, th_codegen *codegen) {
     gen_parallel(g, LLVMGetParam(e->function, 1),
                  LLVMGetParam(e->function, 2));
   }
+  if (g->streams) { // such stores are in no order with others
+    LLVMBuildFence(e->builder, LLVMAtomicOrderingSequentiallyConsistent, false,
+                   "");
+  }
   LLVMBuildRet(e->builder, th_emit_i32(e, 0));
+  th_gen_forget(g, 0);
   return e->function;
 }
 
@@ -470,7 +477,33 @@ static LLVMValueRef gen_text(th_gen *g, const char *text) {
   return global;
 }
 
+// Do all results that would be streamed begin where that needs it?
+static LLVMValueRef gen_is_aligned(th_gen *g, const bool *streams,
+                                   const LLVMValueRef *buffers) {
+  th_emit *e = &g->e;
+  LLVMValueRef bits = th_emit_i64(e, 0);
+  for (uint32_t i = 0; i < g->nest->buffer_count; i++) {
+    if (streams[i]) {
+      LLVMValueRef at = LLVMBuildPtrToInt(e->builder, buffers[i], e->i64, "");
+      bits = LLVMBuildOr(e->builder, bits, at, "");
+    }
+  }
+  bits = LLVMBuildAnd(e->builder, bits, th_emit_i64(e, TH_STREAM_ALIGN - 1),
+                      "");
+  return th_emit_icmp(e, LLVMIntEQ, bits, th_emit_i64(e, 0));
+}
+
+static void gen_return_call(th_gen *g, LLVMValueRef body, LLVMValueRef *args,
+                            uint32_t count) {
+  th_emit *e = &g->e;
+  LLVMBuildRet(e->builder,
+               LLVMBuildCall2(e->builder, LLVMGlobalGetValueType(body), body,
+                              args, count, ""));
+}
+
+// `streaming` NULL: there is one body only.
 static void gen_entry(th_gen *g, th_codegen *codegen, LLVMValueRef body,
+                      LLVMValueRef streaming, const bool *streams,
                       const char *symbol, const char *description) {
   th_emit *e = &g->e;
   th_nest *n = g->nest;
@@ -501,10 +534,16 @@ static void gen_entry(th_gen *g, th_codegen *codegen, LLVMValueRef body,
     LLVMValueRef at = th_emit_gep(e, e->ptr, params[0], th_emit_i64(e, i));
     args[4 + i] = th_emit_load(e, e->ptr, at, 8);
   }
-  LLVMValueRef result =
-      LLVMBuildCall2(e->builder, LLVMGlobalGetValueType(body), body, args,
-                     count, "");
-  LLVMBuildRet(e->builder, result);
+  if (streaming) {
+    LLVMBasicBlockRef past = th_emit_block(e, "stream");
+    LLVMBasicBlockRef through = th_emit_block(e, "plain");
+    LLVMBuildCondBr(e->builder, gen_is_aligned(g, streams, args + 4), past,
+                    through);
+    LLVMPositionBuilderAtEnd(e->builder, past);
+    gen_return_call(g, streaming, args, count);
+    LLVMPositionBuilderAtEnd(e->builder, through);
+  }
+  gen_return_call(g, body, args, count);
 }
 
 // ---- the description: what a program must know before it runs the kernel
@@ -617,8 +656,14 @@ th_status th_gen_module(th_context *ctx, th_codegen *codegen,
   th_emit_init(&g->e, *out_module, TH_EMIT_HOST);
   g->e.half_by_bits = codegen->target->isa == TH_ISA_SSE;
   th_arena_defer(n->arena, gen_release, &g->e);
-  LLVMValueRef body = gen_body(g, codegen);
-  gen_entry(g, codegen, body, symbol, gen_describe(g));
+  LLVMValueRef body = gen_body(g, codegen), streaming = NULL;
+  const bool *streams = th_stream_buffers(plan);
+  if (streams) {
+    g->streams = streams;
+    streaming = gen_body(g, codegen);
+    g->streams = NULL;
+  }
+  gen_entry(g, codegen, body, streaming, streams, symbol, gen_describe(g));
   TH_TRY(n->status);
   return TH_OK;
 }

@@ -40,6 +40,7 @@ typedef struct th_gen {
   uint32_t lanes;
   uint32_t variant;
   bool in_place;       // an input may be the memory of a result
+  const bool *streams; // by buffer (stream.h); NULL: none in this function
   LLVMValueRef mask;   // lanes that exist; NULL: all
   bool mask_is_select; // perhaps none of them
 

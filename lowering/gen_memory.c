@@ -1,6 +1,8 @@
 // Loads and stores: side by side, one value for all lanes, or lane by lane.
 #include "lowering/gen.h"
 
+#include "lowering/stream.h"
+
 #include "lowering/convert.h"
 
 #include <string.h>
@@ -156,8 +158,13 @@ static void memory_store_lanes(th_gen *g, const th_store *store,
     v = memory_reverse(g, v);
     mask = mask ? memory_reverse(g, mask) : NULL;
   }
+  bool streams = g->streams && g->streams[store->buffer] &&
+                 g->lanes * th_dtype_size(dtype) % TH_STREAM_ALIGN == 0;
   if (mask) {
     th_emit_masked_store(&g->e, v, address, mask, memory_align(dtype));
+  } else if (streams && !backward) {
+    th_emit_set_nontemporal(&g->e,
+                            th_emit_store(&g->e, v, address, TH_STREAM_ALIGN));
   } else {
     th_emit_store(&g->e, v, address, memory_align(dtype));
   }

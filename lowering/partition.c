@@ -267,13 +267,15 @@ static void part_add_use(part_state *s, const th_value *value,
       continue;
     }
     // Two ways to it inside one kernel: they agree or nothing is known.
+    old->once = old->once && use->once;
     for (uint8_t i = 0; i < value->type.rank; i++) {
+      old->once = old->once && use->dims[i] != PART_UNKNOWN;
       if (old->dims[i] != use->dims[i]) {
         old->dims[i] = PART_UNKNOWN;
+        old->once = false;
       }
     }
     old->exact = old->exact && use->exact;
-    old->once = false;
     return;
   }
   part_use *copy = TH_NEW(s->arena, part_use);
