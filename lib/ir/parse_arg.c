@@ -9,14 +9,9 @@
 
 th_value *th_parse_value(const th_parser *p, const char *name, size_t size,
                          bool *out_lost) {
-  for (const th_parse_scope *s = p->scope; s; s = s->outer) {
-    th_value *value = th_map_get_bytes(&s->trace->names, name, size);
-    *out_lost = th_map_get_bytes(&s->lost, name, size);
-    if (value || *out_lost) {
-      return *out_lost ? NULL : value;
-    }
-  }
-  return NULL;
+  const th_parse_scope *s = p->scope;
+  *out_lost = th_map_get_bytes(&s->lost, name, size);
+  return *out_lost ? NULL : th_map_get_bytes(&s->trace->names, name, size);
 }
 
 const th_expr *th_parse_declared(const th_parser *p, const char *name) {
@@ -149,6 +144,15 @@ static th_status arg_number(th_parser *p, th_arg *out) {
   return TH_OK;
 }
 
+static bool arg_is_outside(const th_parser *p, const char *name, size_t size) {
+  for (const th_parse_scope *s = p->scope->outer; s; s = s->outer) {
+    if (th_map_get_bytes(&s->trace->names, name, size)) {
+      return true;
+    }
+  }
+  return false;
+}
+
 // `start` is where the name stands, which has been read.
 static th_status arg_name(th_parser *p, const th_lex *start, const char *text,
                           size_t size, const th_param *param, th_arg *out) {
@@ -179,7 +183,11 @@ static th_status arg_name(th_parser *p, const th_lex *start, const char *text,
     return arg_number(p, out);
   }
   th_lex_done(&p->lex);
-  return th_parse_error(p, "'%.*s' is no value that was made above",
+  bool outside = arg_is_outside(p, text, size);
+  return th_parse_error(p,
+                        outside ? "'%.*s' belongs to a trace around this one; "
+                                  "a sub-trace takes it as an operand"
+                                : "'%.*s' is no value that was made above",
                         (int)(size < 100 ? size : 100), text);
 }
 

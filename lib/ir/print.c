@@ -11,8 +11,7 @@
 
 typedef struct printer {
   th_buffer *out;
-  const th_trace *trace;       // NULL: a statement alone
-  const struct printer *outer; // of the trace around a sub-trace
+  const th_trace *trace; // NULL: a statement alone
   const th_print_options *options;
   const bool *declared; // by symbol index: written in an outer header
   const char *scope;    // what the last location comment said
@@ -56,17 +55,6 @@ static void print_end(printer *p) { th_buffer_putc(p->out, '\n'); }
 
 // ---- operands
 
-static const th_value *print_find(const printer *p, const char *name) {
-  for (; p; p = p->outer) {
-    const th_value *value =
-        p->trace ? th_map_get(&p->trace->names, name) : NULL;
-    if (value) {
-      return value;
-    }
-  }
-  return NULL;
-}
-
 static bool print_is_numeric(const th_param *param) {
   return param && (param->kind == TH_P_OPERAND || param->kind == TH_P_NUMBER ||
                    param->kind == TH_P_INT || param->kind == TH_P_INTS ||
@@ -78,8 +66,9 @@ static bool print_is_numeric(const th_param *param) {
 // value reads as its number.
 static void print_number(printer *p, const th_expr *num,
                          const th_param *param) {
-  const th_value *value =
-      num->op == TH_X_SYM ? print_find(p, num->symbol->name) : NULL;
+  const th_value *value = p->trace && num->op == TH_X_SYM
+                              ? th_map_get(&p->trace->names, num->symbol->name)
+                              : NULL;
   bool same = value && value->type.kind == TH_KIND_NUMBER &&
               value->type.num == num && print_is_numeric(param);
   th_buffer_puts(p->out, value && !same ? "(" : "");
@@ -487,7 +476,6 @@ static void print_subtraces(printer *p, const th_stmt *stmt) {
     if (stmt->args[i].kind == TH_ARG_TRACE) {
       printer inner = {.out = p->out,
                        .trace = stmt->args[i].trace,
-                       .outer = p,
                        .options = p->options,
                        .declared = p->declared,
                        .scope = "",

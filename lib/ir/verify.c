@@ -90,29 +90,27 @@ static void verify_fresh(verifier *v, const th_value *value) {
   }
 }
 
-// A value of a trace around this one.
-static void verify_capture(verifier *v, const th_value *value) {
+// Sub-traces get values as operands only, so that passes need not look into
+// them for uses.
+static void verify_foreign(verifier *v, const th_value *value) {
   const verifier *outer = v->outer;
   while (outer && !verify_owns(outer, value)) {
     outer = outer->outer;
   }
-  if (!outer) {
+  if (outer) {
+    verify_error(v,
+                 "'%s' belongs to a trace around this one; a sub-trace "
+                 "takes it as an operand",
+                 value->name);
+  } else {
     verify_error(v, "'%s' belongs to another trace", value->name);
-  } else if (outer->values[value->id].mark != outer->body) {
-    verify_error(v, "'%s' cannot be used by a sub-trace here", value->name);
-  }
-  for (const verifier *at = v; outer && at != outer; at = at->outer) {
-    if (th_map_get(&at->trace->names, value->name)) {
-      verify_error(v, "the captured '%s' is hidden by a value of that name",
-                   value->name);
-    }
   }
 }
 
 static void verify_read(void *user, th_value *value) {
   verifier *v = user;
   if (!verify_owns(v, value)) {
-    verify_capture(v, value);
+    verify_foreign(v, value);
     return;
   }
   verify_visible(v, value);
@@ -440,7 +438,7 @@ static void verify_result(verifier *v, const th_arg *arg, int depth) {
       verify_visible(v, arg->value);
       verify_fresh(v, arg->value);
     } else {
-      verify_capture(v, arg->value);
+      verify_foreign(v, arg->value);
     }
   } else if (arg->kind == TH_ARG_TRACE) {
     verify_error(v, "a trace cannot be a result");

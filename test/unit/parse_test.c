@@ -228,11 +228,11 @@ Test(parse, subtraces) {
              "    # p: \"cpu f32[s0]\"\n"
              "    def inner(p):\n"
              "      # p: \"cpu f32[s0]\"\n"
-             "      return [x]\n"
+             "      return [p]\n"
              "    def other(p):\n"
              "      # p: \"cpu f32[s0]\"\n"
              "      return [p]\n"
-             "    [q] = cond(c, inner, other, [p])  # q: \"cpu f32[s0]\"\n"
+             "    [q] = cond(True, inner, other, [p])  # q: \"cpu f32[s0]\"\n"
              "    return [q]\n"
              "  [y] = cond(c, yes, no, [x])  # y: \"cpu f32[s0]\"\n"
              "  return {'output': y}\n");

@@ -457,8 +457,7 @@ Test(print, in_place) { print_run(print_in_place); }
 
 // ---- sub-traces
 
-static th_trace *print_branch(print_case *c, const char *name, th_op op,
-                              th_value *captured) {
+static th_trace *print_branch(print_case *c, const char *name, th_op op) {
   th_trace *branch = th_trace_new(c->ir, name);
   th_type type = print_f32(c, 2, 2);
   const th_expr *s9 = th_sym(c->ir, "s9", TH_I64);
@@ -466,7 +465,7 @@ static th_trace *print_branch(print_case *c, const char *name, th_op op,
   th_builder b;
   th_builder_init(&b, branch);
   th_value *q = th_build1(&b, op, (th_arg[]){th_v(p)}, 1);
-  th_value *r = TH_BUILD(&b, add, th_v(q), th_v(captured));
+  th_value *r = TH_BUILD(&b, add, th_v(q), th_v(p));
   r = TH_BUILD(&b, mul, th_v(r), th_n(s9));
   th_arg outs[] = {th_v(r)};
   branch->result = th_list(c->ir, outs, 1);
@@ -479,8 +478,8 @@ static void print_cond(print_case *c) {
   th_arg operands[] = {th_v(x)};
   th_arg args[] = {
       th_v(flag),
-      {.kind = TH_ARG_TRACE, .trace = print_branch(c, "yes", TH_OP_neg, x)},
-      {.kind = TH_ARG_TRACE, .trace = print_branch(c, "no", TH_OP_exp, x)},
+      {.kind = TH_ARG_TRACE, .trace = print_branch(c, "yes", TH_OP_neg)},
+      {.kind = TH_ARG_TRACE, .trace = print_branch(c, "no", TH_OP_exp)},
       th_list(c->ir, operands, 1)};
   th_stmt *cond = th_build(&c->b, th_op_row(TH_OP_cond), args, 4, NULL);
   cr_assert(cond, "%s", th_diagnostics_all(c->ctx));
@@ -493,14 +492,14 @@ static void print_cond(print_case *c) {
                "    # p: \"cpu f32[2, 2]\"\n"
                "    # s9: \"int\" in [-inf, inf]\n"
                "    t0 = neg(p)  # t0: \"cpu f32[2, 2]\"\n"
-               "    t1 = add(t0, x)  # t1: \"cpu f32[2, 2]\"\n"
+               "    t1 = add(t0, p)  # t1: \"cpu f32[2, 2]\"\n"
                "    t2 = mul(t1, s9)  # t2: \"cpu f32[2, 2]\"\n"
                "    return [t2]\n"
                "  def no(p):\n"
                "    # p: \"cpu f32[2, 2]\"\n"
                "    # s9: \"int\" in [-inf, inf]\n"
                "    t0 = exp(p)  # t0: \"cpu f32[2, 2]\"\n"
-               "    t1 = add(t0, x)  # t1: \"cpu f32[2, 2]\"\n"
+               "    t1 = add(t0, p)  # t1: \"cpu f32[2, 2]\"\n"
                "    t2 = mul(t1, s9)  # t2: \"cpu f32[2, 2]\"\n"
                "    return [t2]\n"
                "  [t0] = cond(flag, yes, no, [x])  # t0: \"cpu f32[2, 2]\"\n"

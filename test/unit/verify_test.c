@@ -244,7 +244,7 @@ Test(verify, read_after_write) {
   "  # y: \"cpu f32[2]\"\n"                                                    \
   "  def yes(p):\n"                                                            \
   "    # p: \"cpu f32[2]\"\n"                                                  \
-  "    q = add(p, y)\n"                                                        \
+  "    q = add(p, p)\n"                                                        \
   "    return [q]\n"                                                           \
   "  def no(p):\n"                                                             \
   "    # p: \"cpu f32[2]\"\n"                                                  \
@@ -257,25 +257,27 @@ static th_trace *verify_branch(th_trace *trace, uint32_t arg) {
   return trace->stmts[0]->args[arg].trace;
 }
 
-static void verify_hide(th_trace *trace) {
+static void verify_capture(th_trace *trace) {
   th_trace *branch = verify_branch(trace, 1);
-  th_map_put(&branch->names, "y", branch->values[1]);
+  branch->stmts[0]->args[1].value = verify_value(trace, "y");
 }
-static void verify_capture_late(th_trace *trace) {
-  th_trace *branch = verify_branch(trace, 1);
-  branch->stmts[0]->args[1].value = verify_value(trace, "z");
+static void verify_capture_result(th_trace *trace) {
+  th_trace *branch = verify_branch(trace, 2);
+  th_arg items[] = {th_v(verify_value(trace, "y"))};
+  branch->result = th_list(trace->ir, items, 1);
 }
 static void verify_same_names(th_trace *trace) {
   verify_branch(trace, 2)->name = "yes";
 }
 
-Test(verify, captures) {
+Test(verify, subtraces) {
   verify_expect(BRANCHES, NULL, "");
-  verify_expect(BRANCHES, verify_hide,
-                "error: add: the captured 'y' is hidden by a value of that "
-                "name\n");
-  verify_expect(BRANCHES, verify_capture_late,
-                "error: add: 'z' cannot be used by a sub-trace here\n");
+  verify_expect(BRANCHES, verify_capture,
+                "error: add: 'y' belongs to a trace around this one; a "
+                "sub-trace takes it as an operand\n");
+  verify_expect(BRANCHES, verify_capture_result,
+                "error: no: 'y' belongs to a trace around this one; a "
+                "sub-trace takes it as an operand\n");
   verify_expect(BRANCHES, verify_same_names,
                 "error: cond: two sub-traces are called 'yes'\n");
 }

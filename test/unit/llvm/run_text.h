@@ -25,5 +25,9 @@ void run_text_passes(const run_case *c, const char *executors,
   for (size_t i_ = 0; i_ < sizeof(cases) / sizeof *(cases); i_++) {            \
     run_text(&(cases)[i_], executors);                                         \
   }
+#define RUN_ALL_PASSES(executors, passes, cases)                               \
+  for (size_t i_ = 0; i_ < sizeof(cases) / sizeof *(cases); i_++) {            \
+    run_text_passes(&(cases)[i_], executors, passes);                          \
+  }
 
 #endif
