@@ -32,6 +32,7 @@ static th_status expr_ir_init(void *arg) {
   th_map_init(&ir->strings, &ir->arena);
   th_map_init(&ir->exprs, &ir->arena);
   th_map_init(&ir->symbols, &ir->arena);
+  th_map_init(&ir->fresh, &ir->arena);
   th_int(ir, 0);
   return TH_OK;
 }
@@ -170,10 +171,12 @@ void th_sym_range(th_ir *ir, const th_expr *symbol, int64_t min, int64_t max) {
 }
 
 const th_expr *th_sym_fresh(th_ir *ir, const char *prefix, th_dtype dtype) {
-  for (unsigned i = 0;; i++) {
+  uintptr_t next = (uintptr_t)th_map_get(&ir->fresh, prefix);
+  for (;; next++) {
     char name[64];
-    snprintf(name, sizeof name, "%.40s%u", prefix, i);
+    snprintf(name, sizeof name, "%.40s%u", prefix, (unsigned)next);
     if (!th_map_get(&ir->symbols, name)) {
+      th_map_put(&ir->fresh, prefix, (void *)(next + 1));
       return th_sym(ir, name, dtype);
     }
   }

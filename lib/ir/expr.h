@@ -22,6 +22,7 @@ typedef struct th_ir {
   th_map strings;
   th_map exprs;   // structural key -> th_expr
   th_map symbols; // name -> th_symbol
+  th_map fresh;   // prefix -> the number that th_sym_fresh tries next
   struct th_symbol **symbol_list;
   uint32_t symbol_count, symbol_cap;
   uint32_t refs;
