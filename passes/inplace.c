@@ -3,8 +3,10 @@
 //
 // An operand that a statement made is free when it has no later use, counting
 // every view of it.  An input is free when in addition the result is what is
-// written back to it, and no later statement can fail: a call that fails
-// changes nothing.
+// written back to it, and neither the scatter itself, which could stop half
+// way, nor a later statement can fail: a call that fails changes nothing.  Of
+// several caches with one index the first is copied, which checks the index,
+// and the others are free.
 #include "passes/pass.h"
 
 #include <string.h>
@@ -70,13 +72,15 @@ static bool inplace_writes_back(const th_trace *t, const th_value *x,
   return false;
 }
 
-static bool inplace_may_fail(const th_stmt *stmt) {
-  enum { CHECKS = TH_GATHER | TH_SCATTER | TH_DATA_SIZE | TH_EFFECT };
-  return (stmt->op->traits & CHECKS) != 0 || stmt->op->op == TH_OP_cond ||
-         stmt->op->op == TH_OP_floor_divide ||
-         stmt->op->op == TH_OP_trunc_divide ||
-         stmt->op->op == TH_OP_remainder || stmt->op->op == TH_OP_fmod ||
-         stmt->op->op >= TH_OP_COUNT;
+// A user's executor may stop a call for reasons of its own.
+static bool inplace_is_foreign(const inplace_state *s, const th_stmt *stmt) {
+  for (uint32_t i = 0; stmt->executor && i < s->p->executors.count; i++) {
+    const th_executor *e = s->p->executors.items[i];
+    if (strcmp(e->name, stmt->executor) == 0) {
+      return !e->builtin;
+    }
+  }
+  return false;
 }
 
 // An index that an earlier statement checked against the same size.
@@ -93,7 +97,8 @@ static bool inplace_checked_before(const inplace_state *s,
       continue;
     }
     const th_type *y = &other->args[0].value->type;
-    int64_t d = other->args[1].num->i + (other->args[1].num->i < 0 ? y->rank : 0);
+    int64_t d = other->args[1].num->i;
+    d += d < 0 ? y->rank : 0;
     if (y->dims[d] == x->dims[dim]) {
       return true;
     }
@@ -101,10 +106,25 @@ static bool inplace_checked_before(const inplace_state *s,
   return false;
 }
 
-static bool inplace_later_failure(const inplace_state *s, uint32_t index) {
-  for (uint32_t i = index + 1; i < s->in->stmt_count; i++) {
-    if (inplace_may_fail(s->in->stmts[i]) &&
-        !inplace_checked_before(s, s->in->stmts[i])) {
+// May the run of a statement stop the call?
+static bool inplace_may_fail(const inplace_state *s, const th_stmt *stmt) {
+  enum { CHECKS = TH_GATHER | TH_SCATTER | TH_DATA_SIZE | TH_EFFECT };
+  uint32_t op = stmt->op->op;
+  if (inplace_is_foreign(s, stmt)) {
+    return true;
+  }
+  if (op == TH_OP_slice_scatter || op == TH_OP_diagonal_scatter ||
+      inplace_checked_before(s, stmt)) {
+    return false;
+  }
+  return (stmt->op->traits & CHECKS) != 0 || op == TH_OP_cond ||
+         op == TH_OP_floor_divide || op == TH_OP_trunc_divide ||
+         op == TH_OP_remainder || op == TH_OP_fmod || op >= TH_OP_COUNT;
+}
+
+static bool inplace_failure_from(const inplace_state *s, uint32_t index) {
+  for (uint32_t i = index; i < s->in->stmt_count; i++) {
+    if (inplace_may_fail(s, s->in->stmts[i])) {
       return true;
     }
   }
@@ -135,7 +155,7 @@ static bool inplace_allowed(const inplace_state *s, const th_stmt *stmt) {
     return false;
   }
   return !root->input || (inplace_writes_back(s->in, root, stmt->outs[0]) &&
-                          !inplace_later_failure(s, stmt->index));
+                          !inplace_failure_from(s, stmt->index));
 }
 
 th_status th_pass_inplace(th_pipeline *p, const th_trace *in, th_trace **out) {

@@ -1,0 +1,91 @@
+// A call that fails changes nothing, whatever was updated in place.
+#include "thunder/thunder.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+static const char inplace_text[] =
+    "def computation(cache, more, i, x):\n"
+    "  # cache: \"cpu f32[8, 2]\"\n"
+    "  # more: \"cpu f32[8, 2]\"\n"
+    "  # i: \"cpu i64[2]\"\n"
+    "  # x: \"cpu f32[2, 2]\"\n"
+    "  a = index_copy(cache, 0, i, x)\n"
+    "  b = index_copy(more, 0, i, x)\n"
+    "  y = neg(x)\n"
+    "  return {'output': y, 'mutated': {'cache': a, 'more': b}}\n";
+
+static th_status inplace_fail(th_run *run) {
+  return th_run_error(run, TH_UNSUPPORTED, "not today");
+}
+
+static const th_claim inplace_claims[] = {{"neg", NULL, inplace_fail}};
+
+// Calls with the rows 1 and `last`; the sums of the caches afterwards.
+static th_status inplace_call(const char *executors, int64_t last,
+                              double out_sums[2]) {
+  th_context *ctx = th_context_new();
+  th_executor_options failing = {.size = sizeof failing,
+                                 .name = "failing",
+                                 .version = "1",
+                                 .claims = inplace_claims,
+                                 .claim_count = 1};
+  cr_assert_eq(th_executor_register(ctx, &failing), TH_OK);
+  th_jit_options options = TH_JIT_OPTIONS_INIT;
+  options.executors = executors;
+  options.no_cache = true;
+  th_callable *f = NULL;
+  cr_assert_eq(th_jit_text(ctx, "inplace", inplace_text, strlen(inplace_text),
+                           &options, &f),
+               TH_OK, "%s", th_diagnostics_all(ctx));
+  const int64_t sizes[] = {8, 2}, rows[] = {2, 2};
+  th_tensor *in[4] = {NULL}, *out = NULL;
+  cr_assert_eq(th_tensor_new(ctx, TH_F32, 2, sizes, &in[0]), TH_OK);
+  cr_assert_eq(th_tensor_new(ctx, TH_F32, 2, sizes, &in[1]), TH_OK);
+  cr_assert_eq(th_tensor_new(ctx, TH_I64, 1, rows, &in[2]), TH_OK);
+  cr_assert_eq(th_tensor_new(ctx, TH_F32, 2, rows, &in[3]), TH_OK);
+  th_tensor_set_int(in[2], 0, 1);
+  th_tensor_set_int(in[2], 1, last);
+  cr_assert_eq(th_tensor_fill(ctx, in[3], 1), TH_OK);
+  th_status status = th_call(f, in, 4, &out, 1);
+  for (int k = 0; k < 2; k++) {
+    out_sums[k] = 0;
+    for (int64_t i = 0; i < th_tensor_numel(in[k]); i++) {
+      out_sums[k] += th_tensor_get(in[k], i);
+    }
+  }
+  for (int k = 0; k < 4; k++) {
+    th_tensor_release(in[k]);
+  }
+  th_tensor_release(out);
+  th_callable_free(f);
+  th_context_free(ctx);
+  return status;
+}
+
+static const char *const inplace_lists[] = {"host", "ref"};
+
+Test(inplace, rows_are_written) {
+  for (int k = 0; k < 2; k++) {
+    double sums[2];
+    cr_expect_eq(inplace_call(inplace_lists[k], 7, sums), TH_OK);
+    cr_expect_eq(sums[0], 4, "%s", inplace_lists[k]);
+    cr_expect_eq(sums[1], 4, "%s", inplace_lists[k]);
+  }
+}
+
+Test(inplace, an_index_out_of_range_changes_nothing) {
+  for (int k = 0; k < 2; k++) {
+    double sums[2];
+    cr_expect_eq(inplace_call(inplace_lists[k], 99, sums), TH_INVALID);
+    cr_expect_eq(sums[0], 0, "%s", inplace_lists[k]);
+    cr_expect_eq(sums[1], 0, "%s", inplace_lists[k]);
+  }
+}
+
+Test(inplace, an_executor_that_fails_changes_nothing) {
+  double sums[2];
+  cr_expect_eq(inplace_call("failing,ref", 7, sums), TH_UNSUPPORTED);
+  cr_expect_eq(sums[0], 0);
+  cr_expect_eq(sums[1], 0);
+}
