@@ -77,9 +77,11 @@ TH_API void th_text_free(char *text);
 
 // ---- declaring an executor
 
-// Does the executor take this statement?  *reason (static or in the context)
-// says why not.
+// Does the executor take this statement?  *reason (of static storage) says why
+// not.
 typedef bool (*th_check_fn)(const th_stmt *stmt, const char **reason);
+// Computes the results of one statement; may be called by several threads at
+// once.  What it returns, if not TH_OK, ends the call of the program.
 typedef th_status (*th_run_fn)(th_run *run);
 
 typedef struct th_claim {
@@ -112,7 +114,9 @@ typedef struct th_executor_options {
 } th_executor_options;
 
 // Adds an executor to a context; the strings and the table are copied.
-//   TH_INVALID: the name is taken, a claim names an unknown operation
+// Callables that are made afterwards can name it.
+//   TH_INVALID: the name is taken or no name, a claim has no run function
+//   TH_NOT_FOUND: a claim names an unknown operation
 TH_API th_status th_executor_register(th_context *ctx,
                                       const th_executor_options *options);
 
@@ -126,7 +130,9 @@ TH_API const char *th_executor_name(th_context *ctx, size_t index,
 TH_API const char *th_stmt_op_name(const th_stmt *stmt);
 TH_API const char *th_stmt_scope(const th_stmt *stmt); // module path
 TH_API th_loc th_stmt_loc(const th_stmt *stmt);
-// dtype and constant size of a tensor argument; -1: no tensor, or symbolic.
+// The dtype (a th_dtype), rank and constant sizes of a tensor argument.  -1: it
+// is no tensor; of a size also: it is symbolic, or there is no such dimension
+// (0 <= dim < rank).
 TH_API int th_stmt_arg_dtype(const th_stmt *stmt, uint32_t arg);
 TH_API int th_stmt_arg_rank(const th_stmt *stmt, uint32_t arg);
 TH_API int64_t th_stmt_arg_dim(const th_stmt *stmt, uint32_t arg, int dim);

@@ -50,7 +50,10 @@ typedef struct th_jit_options {
   const char *dump_traces; // folder for NN-pass.trace files; NULL: none
   const th_transform *transforms;
   size_t transform_count;
-  // A debug run: called before and after each statement with its values.
+  // A debug run: called before and after each statement of the final trace, by
+  // the thread that calls.  A region is one statement; fuel 0 makes a region of
+  // each.  An argument that is no tensor, lists included, and a result that
+  // nobody wants are NULL.  Views are valid during the call.
   void (*before)(void *user, const th_stmt *stmt, const th_view *const *args,
                  uint32_t arg_count);
   void (*after)(void *user, const th_stmt *stmt, const th_view *const *outs,
@@ -137,7 +140,7 @@ typedef struct th_leaf {
 } th_leaf;
 
 typedef struct th_call_options {
-  size_t size;
+  size_t size;             // sizeof this, so that it may grow
   th_context *diagnostics; // the caller's; NULL: the callable's own
   int threads;             // 0: as the callable was made
 } th_call_options;
@@ -145,8 +148,13 @@ typedef struct th_call_options {
 #define TH_CALL_OPTIONS_INIT {sizeof(th_call_options), NULL, 0}
 
 // Calls with tensors.  An output that is NULL becomes a new tensor that the
-// caller releases; another is written in place.  A call that fails changes
-// nothing.  Errors go to the callable's context (its thread only).
+// caller releases; another is written in place.  A result that is no tensor
+// leaves NULL.  A call that fails changes no input and no buffer; what a tensor
+// given for an output then holds is undefined.  Errors go to the callable's
+// context (its thread only).
+//   TH_SHAPE, TH_DTYPE: a tensor does not fit    TH_INVALID: another number or
+//   kind of inputs or outputs, an index out of range, a division by zero
+//   TH_BUSY: see above    TH_NO_MEMORY, and what an executor returns
 TH_API TH_MUST_CHECK th_status th_call(th_callable *callable,
                                        th_tensor *const *inputs,
                                        size_t input_count, th_tensor **outputs,
@@ -168,9 +176,11 @@ TH_API const char *th_callable_input_name(const th_callable *callable,
 TH_API const char *th_callable_input_type(th_callable *callable, size_t index);
 TH_API th_leaf_kind th_callable_input_kind(const th_callable *callable,
                                            size_t index);
+// The th_dtype of a tensor or number, and the rank of a tensor; -1: there is no
+// such input, or it has no rank.
 TH_API int th_callable_input_dtype(const th_callable *callable, size_t index);
-// The size of a dimension; a symbolic one gives `otherwise`.
 TH_API int th_callable_input_rank(const th_callable *callable, size_t index);
+// The size of a dimension; a symbolic one gives `otherwise`.
 TH_API int64_t th_callable_input_dim(const th_callable *callable, size_t index,
                                      int dim, int64_t otherwise);
 // For an integer tensor: the size of the smallest table that it indexes, so
@@ -186,7 +196,8 @@ TH_API th_tensor *th_callable_state(const th_callable *callable,
 
 // The traces of the newest compilation as text, in order: [0] is what was
 // traced, the last one is what runs.  Valid until the callable is freed (where
-// nothing is cached: until its next call).  The prologue is one trace.
+// nothing is cached: until its next call).  The prologue is one trace; only a
+// traced function has one.  TH_TRACES_BACKWARD: none yet, 0.
 typedef enum th_trace_kind {
   TH_TRACES_COMPUTATION,
   TH_TRACES_PROLOGUE,
@@ -198,14 +209,16 @@ TH_API size_t th_last_traces(th_callable *callable, th_trace_kind kind,
 typedef struct th_statistics {
   size_t size;
   uint64_t calls, cache_hits, cache_misses;
-  uint64_t kernels_compiled, kernels_from_disk, kernels_shared;
-  int64_t trace_ns, passes_ns, codegen_ns; // of all compilations
-  int64_t slab_bytes;                      // of the newest memory plan
-  uint64_t plans;                          // sets of sizes planned
+  uint64_t kernels_compiled, kernels_from_disk; // of the newest compilation
+  uint64_t kernels_shared;                      // compiled by another already
+  int64_t trace_ns, passes_ns, codegen_ns;      // of all compilations
+  int64_t slab_bytes;                           // of the newest memory plan
+  uint64_t plans;                               // sets of sizes planned
   // Of the newest compilation: which guard failed.  Valid until the next call
   // of this function.
   const char *reason;
 } th_statistics;
+// out->size is the caller's: sizeof(th_statistics).
 TH_API void th_callable_statistics(th_callable *callable, th_statistics *out);
 
 // Who runs what: a row for each executor and operation of the final trace, the
