@@ -35,8 +35,8 @@ static void bench_print(const char *name, double seconds,
   printf("%-28s %8.1f ms CPU  (passes %.1f, kernels %.1f; %" PRIu64
          " made, %" PRIu64 " from disk, %" PRIu64 " shared)\n",
          name, seconds * 1e3, (double)s->passes_ns / 1e6,
-         (double)s->codegen_ns / 1e6, s->kernels_compiled,
-         s->kernels_from_disk, s->kernels_shared);
+         (double)s->codegen_ns / 1e6, s->kernels_compiled, s->kernels_from_disk,
+         s->kernels_shared);
 }
 
 int main(int argc, char **argv) {

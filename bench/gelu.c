@@ -7,17 +7,16 @@
 
 #include <string.h>
 
-static const char program[] =
-    "def computation(x, b, s, r):\n"
-    "  # x: \"cpu f32[4096, 4096]\"\n"
-    "  # b: \"cpu f32[4096]\"\n"
-    "  # s: \"cpu f32[4096]\"\n"
-    "  # r: \"cpu f32[4096, 4096]\"\n"
-    "  t0 = add(x, b)\n"
-    "  t1 = gelu(t0, 'tanh')\n"
-    "  t2 = mul(t1, s)\n"
-    "  t3 = add(t2, r)\n"
-    "  return {'output': t3}\n";
+static const char program[] = "def computation(x, b, s, r):\n"
+                              "  # x: \"cpu f32[4096, 4096]\"\n"
+                              "  # b: \"cpu f32[4096]\"\n"
+                              "  # s: \"cpu f32[4096]\"\n"
+                              "  # r: \"cpu f32[4096, 4096]\"\n"
+                              "  t0 = add(x, b)\n"
+                              "  t1 = gelu(t0, 'tanh')\n"
+                              "  t2 = mul(t1, s)\n"
+                              "  t3 = add(t2, r)\n"
+                              "  return {'output': t3}\n";
 
 static th_tensor *bench_tensor(th_context *ctx, int rank, int64_t rows,
                                int64_t columns) {
@@ -40,8 +39,7 @@ int main(void) {
   th_callable *chain = NULL;
   options.executors = "host";
   options.threads = 1;
-  if (th_jit_text(ctx, "gelu", program, sizeof program - 1, &options,
-                  &chain)) {
+  if (th_jit_text(ctx, "gelu", program, sizeof program - 1, &options, &chain)) {
     fputs(th_diagnostics_all(ctx), stderr);
     return 1;
   }

@@ -28,9 +28,8 @@ static bool expr_not_negative(const th_gen *g, const th_expr *e) {
 }
 
 // Rounds down: the truncated quotient less one where signs differ.
-static LLVMValueRef expr_floordiv(th_gen *g, const th_expr *e,
-                                  LLVMValueRef a, LLVMValueRef b,
-                                  bool want_rest) {
+static LLVMValueRef expr_floordiv(th_gen *g, const th_expr *e, LLVMValueRef a,
+                                  LLVMValueRef b, bool want_rest) {
   th_emit *m = &g->e;
   LLVMBuilderRef builder = m->builder;
   bool positive = th_is_const(e->args[1]) && e->args[1]->i > 0;
@@ -47,13 +46,11 @@ static LLVMValueRef expr_floordiv(th_gen *g, const th_expr *e,
   LLVMValueRef r = th_emit_sub(m, a, th_emit_mul(m, q, b));
   LLVMValueRef zero = th_emit_int(m, r, 0);
   LLVMValueRef uneven = th_emit_icmp(m, LLVMIntNE, r, zero);
-  LLVMValueRef differ =
-      th_emit_icmp(m, LLVMIntSLT, th_emit_xor(m, r, b), zero);
+  LLVMValueRef differ = th_emit_icmp(m, LLVMIntSLT, th_emit_xor(m, r, b), zero);
   LLVMValueRef off = th_emit_and(m, uneven, differ);
-  return want_rest
-             ? th_emit_select(m, off, th_emit_add(m, r, b), r)
-             : th_emit_select(m, off,
-                              th_emit_sub(m, q, th_emit_int(m, q, 1)), q);
+  return want_rest ? th_emit_select(m, off, th_emit_add(m, r, b), r)
+                   : th_emit_select(m, off,
+                                    th_emit_sub(m, q, th_emit_int(m, q, 1)), q);
 }
 
 static LLVMValueRef expr_symbol(th_gen *g, const th_expr *e, bool base) {
@@ -96,8 +93,8 @@ static LLVMValueRef expr_as(th_gen *g, LLVMValueRef v, th_dtype from,
   return from == to ? v : th_convert(&g->e, v, from, to);
 }
 
-static LLVMValueRef expr_float_op(th_gen *g, const th_expr *e,
-                                  LLVMValueRef a, LLVMValueRef b) {
+static LLVMValueRef expr_float_op(th_gen *g, const th_expr *e, LLVMValueRef a,
+                                  LLVMValueRef b) {
   th_emit *m = &g->e;
   switch (e->op) {
   case TH_X_ADD:
@@ -202,7 +199,8 @@ static LLVMValueRef expr_fold(th_gen *g, const th_expr *e, bool base) {
     LLVMValueRef b =
         expr_as(g, expr_emit(g, e->args[i], base), e->args[i]->dtype, common);
     expr_same_lanes(g, &a, &b);
-    a = is_float && !logic ? expr_float_op(g, e, a, b) : expr_int_op(g, e, a, b);
+    a = is_float && !logic ? expr_float_op(g, e, a, b)
+                           : expr_int_op(g, e, a, b);
   }
   return a;
 }
@@ -216,10 +214,10 @@ static LLVMValueRef expr_emit(th_gen *g, const th_expr *e, bool base) {
   }
   if (e->op == TH_X_ITE) {
     LLVMValueRef c = expr_emit(g, e->args[0], base);
-    LLVMValueRef a = expr_as(g, expr_emit(g, e->args[1], base),
-                             e->args[1]->dtype, e->dtype);
-    LLVMValueRef b = expr_as(g, expr_emit(g, e->args[2], base),
-                             e->args[2]->dtype, e->dtype);
+    LLVMValueRef a =
+        expr_as(g, expr_emit(g, e->args[1], base), e->args[1]->dtype, e->dtype);
+    LLVMValueRef b =
+        expr_as(g, expr_emit(g, e->args[2], base), e->args[2]->dtype, e->dtype);
     c = expr_as(g, c, e->args[0]->dtype, TH_BOOL);
     expr_same_lanes(g, &a, &b);
     expr_same_lanes(g, &a, &c);

@@ -27,8 +27,8 @@ static LLVMValueRef node_number(th_gen *g, const th_node *node) {
     return th_emit_const_int(&g->e, type, x);
   }
   // Numbers are not rounded to half types: PyTorch computes with them in f32.
-  th_dtype to = node->dtype == TH_F16 || node->dtype == TH_BF16 ? TH_F32
-                                                                : node->dtype;
+  th_dtype to =
+      node->dtype == TH_F16 || node->dtype == TH_BF16 ? TH_F32 : node->dtype;
   return th_convert(&g->e, th_gen_expr(g, e), e->dtype, to);
 }
 
@@ -125,8 +125,8 @@ LLVMValueRef th_gen_node(th_gen *g, th_node *node) {
     v = th_gen_expr(g, node->expr);
     break;
   case TH_NODE_CONVERT:
-    v = th_convert(&g->e, th_gen_node(g, node->args[0]),
-                       node->args[0]->dtype, node->dtype);
+    v = th_convert(&g->e, th_gen_node(g, node->args[0]), node->args[0]->dtype,
+                   node->dtype);
     break;
   case TH_NODE_APPLY:
     v = node_apply(g, node);

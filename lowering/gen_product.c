@@ -6,9 +6,9 @@
 typedef struct product_gen {
   const th_product *p;
   LLVMTypeRef element, vector;
-  uint32_t width; // of a panel
+  uint32_t width;                      // of a panel
   LLVMValueRef panel, sums, rows_of_a; // buffers on the stack
-  LLVMValueRef row, rows;       // the block: first row, number of rows
+  LLVMValueRef row, rows;              // the block: first row, number of rows
   LLVMValueRef column, columns; // the panel: first column, number that exist
   LLVMValueRef k, steps;        // the block of k, in steps of p->k
   uint32_t inner;               // steps of the sum in one step of k
@@ -33,8 +33,8 @@ static LLVMValueRef product_buffer(th_gen *g, const product_gen *d,
   LLVMBasicBlockRef here = LLVMGetInsertBlock(e->builder);
   LLVMBasicBlockRef entry = LLVMGetEntryBasicBlock(e->function);
   LLVMPositionBuilderBefore(e->builder, LLVMGetFirstInstruction(entry));
-  LLVMValueRef buffer = LLVMBuildAlloca(
-      e->builder, LLVMArrayType2(d->element, count), name);
+  LLVMValueRef buffer =
+      LLVMBuildAlloca(e->builder, LLVMArrayType2(d->element, count), name);
   LLVMSetAlignment(buffer, 64);
   LLVMPositionBuilderAtEnd(e->builder, here);
   return buffer;
@@ -83,7 +83,7 @@ static void product_leave(th_gen *g, int var, const product_lanes *saved) {
 
 typedef struct product_step {
   product_gen *d;
-  bool partial; // the panel has columns that do not exist
+  bool partial;     // the panel has columns that do not exist
   LLVMValueRef row; // of the panel, counts up
 } product_step;
 
@@ -96,9 +96,9 @@ static void product_pack_row(th_gen *g, product_gen *d, LLVMValueRef row,
     LLVMValueRef shift = th_emit_i64(e, (int64_t)v * p->lanes);
     LLVMValueRef first = th_emit_add(e, d->column, shift);
     LLVMValueRef mask =
-        partial ? th_emit_tail_mask(e, th_emit_sub(e, d->columns, shift),
-                                    p->lanes)
-                : NULL;
+        partial
+            ? th_emit_tail_mask(e, th_emit_sub(e, d->columns, shift), p->lanes)
+            : NULL;
     product_lanes saved = product_enter(g, p->n, first, p->lanes, mask);
     LLVMValueRef b = th_gen_widen(g, th_gen_node(g, p->b));
     product_leave(g, p->n, &saved);
@@ -124,17 +124,17 @@ static LLVMValueRef product_inner_position(th_gen *g, const product_gen *d) {
 static void product_pack_inner(th_gen *g, void *user) {
   product_step *s = user;
   th_emit *e = &g->e;
-  LLVMValueRef row = th_emit_add(
-      e, th_emit_mul(e, s->row, th_emit_i64(e, s->d->inner)),
-      product_inner_position(g, s->d));
+  LLVMValueRef row =
+      th_emit_add(e, th_emit_mul(e, s->row, th_emit_i64(e, s->d->inner)),
+                  product_inner_position(g, s->d));
   product_pack_row(g, s->d, row, s->partial);
 }
 
 static void product_pack_along_n(th_gen *g, product_gen *d, bool partial) {
   th_emit *e = &g->e;
   const th_product *p = d->p;
-  th_emit_loop loop = {.begin = th_emit_i64(e, 0), .end = d->steps,
-                       .name = "pack"};
+  th_emit_loop loop = {
+      .begin = th_emit_i64(e, 0), .end = d->steps, .name = "pack"};
   th_emit_loop_begin(e, &loop, NULL, 0);
   uint32_t mark = th_gen_mark(g);
   LLVMValueRef outside = g->vars[p->k];
@@ -159,8 +159,8 @@ static LLVMValueRef product_zip(th_emit *e, LLVMValueRef a, LLVMValueRef b,
     uint32_t start = i / piece * piece, at = i % piece;
     uint32_t pair = at / (2 * size), inside = at % (2 * size);
     uint32_t from = start + (high ? piece / 2 : 0) + pair * size;
-    pick[i] = (int)(inside < size ? from + inside
-                                  : lanes + from + inside - size);
+    pick[i] =
+        (int)(inside < size ? from + inside : lanes + from + inside - size);
   }
   return th_emit_shuffle(e, a, b, pick, lanes);
 }
@@ -231,12 +231,12 @@ static void product_pack_square(th_gen *g, product_gen *d, LLVMValueRef k,
   th_emit *e = &g->e;
   const th_product *p = d->p;
   LLVMValueRef rows[64];
-  LLVMValueRef last = th_emit_sub(e, product_extent(g, p->n),
-                                  th_emit_i64(e, 1));
+  LLVMValueRef last =
+      th_emit_sub(e, product_extent(g, p->n), th_emit_i64(e, 1));
   LLVMValueRef outside = g->vars[p->n];
   for (uint32_t i = 0; i < p->lanes; i++) {
-    LLVMValueRef column = th_emit_add(
-        e, th_emit_add(e, d->column, shift), th_emit_i64(e, i));
+    LLVMValueRef column =
+        th_emit_add(e, th_emit_add(e, d->column, shift), th_emit_i64(e, i));
     g->vars[p->n] = product_min(e, column, last);
     LLVMValueRef first = th_emit_add(e, d->k, k);
     product_lanes saved = product_enter(g, p->k, first, p->lanes, mask);
@@ -298,8 +298,8 @@ static void product_pack_b(th_gen *g, product_gen *d) {
     return;
   }
   th_emit_if branch;
-  LLVMValueRef full = th_emit_icmp(e, LLVMIntEQ, d->columns,
-                                   th_emit_i64(e, d->width));
+  LLVMValueRef full =
+      th_emit_icmp(e, LLVMIntEQ, d->columns, th_emit_i64(e, d->width));
   th_emit_if_begin(e, &branch, full);
   product_pack_along_n(g, d, false);
   th_emit_if_else(e, &branch, NULL, 0);
@@ -314,13 +314,13 @@ static void product_store_a(th_gen *g, void *user) {
   th_emit *e = &g->e;
   product_gen *d = s->d;
   LLVMValueRef step = th_emit_sub(e, g->vars[d->p->k], d->k);
-  LLVMValueRef column = th_emit_add(
-      e, th_emit_mul(e, step, th_emit_i64(e, d->inner)),
-      product_inner_position(g, d));
+  LLVMValueRef column =
+      th_emit_add(e, th_emit_mul(e, step, th_emit_i64(e, d->inner)),
+                  product_inner_position(g, d));
   LLVMValueRef a = th_gen_node(g, d->p->a);
   a = g->lanes > 1 ? th_gen_widen(g, a) : a;
-  LLVMValueRef to = product_at(g, d, d->rows_of_a, s->row,
-                               d->p->block_k * d->inner, column);
+  LLVMValueRef to =
+      product_at(g, d, d->rows_of_a, s->row, d->p->block_k * d->inner, column);
   if (g->mask) {
     th_emit_masked_store(e, a, to, g->mask, product_bytes(d));
   } else {
@@ -331,8 +331,8 @@ static void product_store_a(th_gen *g, void *user) {
 static void product_pack_a(th_gen *g, product_gen *d) {
   th_emit *e = &g->e;
   const th_product *p = d->p;
-  th_emit_loop loop = {.begin = th_emit_i64(e, 0), .end = d->rows,
-                       .name = "rows"};
+  th_emit_loop loop = {
+      .begin = th_emit_i64(e, 0), .end = d->rows, .name = "rows"};
   th_emit_loop_begin(e, &loop, NULL, 0);
   uint32_t mark = th_gen_mark(g);
   LLVMValueRef outside = g->vars[p->m];
@@ -363,8 +363,8 @@ static LLVMValueRef product_a(th_gen *g, product_gen *d, LLVMValueRef row,
   th_emit *e = &g->e;
   const th_product *p = d->p;
   if (!p->a_step) {
-    LLVMValueRef address = product_at(g, d, d->rows_of_a, row,
-                                      p->block_k * d->inner, at);
+    LLVMValueRef address =
+        product_at(g, d, d->rows_of_a, row, p->block_k * d->inner, at);
     return th_emit_load(e, d->element, address, product_bytes(d));
   }
   th_space *s = &g->nest->space;
@@ -388,8 +388,8 @@ static LLVMValueRef product_a(th_gen *g, product_gen *d, LLVMValueRef row,
   return th_emit_load(e, d->element, address, product_bytes(d));
 }
 
-static LLVMValueRef product_sum_at(th_gen *g, product_gen *d,
-                                   LLVMValueRef row, uint32_t vector) {
+static LLVMValueRef product_sum_at(th_gen *g, product_gen *d, LLVMValueRef row,
+                                   uint32_t vector) {
   return product_at(g, d, d->sums, row, d->width,
                     th_emit_i64(&g->e, (int64_t)vector * d->p->lanes));
 }
@@ -408,17 +408,15 @@ static void product_tile(th_gen *g, product_gen *d, LLVMValueRef row,
           e, d->vector, product_sum_at(g, d, rows[r], v), product_bytes(d));
     }
   }
-  LLVMValueRef end =
-      th_emit_mul(e, d->steps, th_emit_i64(e, d->inner));
+  LLVMValueRef end = th_emit_mul(e, d->steps, th_emit_i64(e, d->inner));
   th_emit_loop loop = {.begin = th_emit_i64(e, 0), .end = end, .name = "dot"};
   th_emit_loop_begin(e, &loop, acc, count * p->vectors);
   LLVMValueRef b[8];
   for (uint32_t v = 0; v < p->vectors; v++) {
     LLVMValueRef shift = th_emit_i64(e, (int64_t)v * p->lanes);
-    b[v] = th_emit_load(
-        e, d->vector,
-        product_at(g, d, d->panel, loop.index, d->width, shift),
-        product_bytes(d));
+    b[v] = th_emit_load(e, d->vector,
+                        product_at(g, d, d->panel, loop.index, d->width, shift),
+                        product_bytes(d));
   }
   for (uint32_t r = 0; r < count; r++) {
     LLVMValueRef a = product_a(g, d, rows[r], loop.index);
@@ -447,18 +445,17 @@ static void product_tiles(th_gen *g, product_gen *d) {
                  : total % d->p->block_rows == 0
                      ? d->p->block_rows
                      : (total < d->p->block_rows ? total : -1);
-  for (uint32_t count = d->p->tile; count; count = count > 3 ? count / 2
-                                                             : count - 1) {
+  for (uint32_t count = d->p->tile; count;
+       count = count > 3 ? count / 2 : count - 1) {
     if (left >= 0 && left < count) {
       continue;
     }
     LLVMValueRef size = th_emit_i64(e, count);
     LLVMValueRef span = th_emit_sub(e, d->rows, at);
-    LLVMValueRef whole = th_emit_mul(
-        e, LLVMBuildUDiv(e->builder, span, size, ""), size);
+    LLVMValueRef whole =
+        th_emit_mul(e, LLVMBuildUDiv(e->builder, span, size, ""), size);
     LLVMValueRef end = th_emit_add(e, at, whole);
-    th_emit_loop loop = {.begin = at, .end = end, .step = size,
-                         .name = "tile"};
+    th_emit_loop loop = {.begin = at, .end = end, .step = size, .name = "tile"};
     th_emit_loop_begin(e, &loop, NULL, 0);
     product_tile(g, d, loop.index, count);
     th_emit_loop_end(e, &loop, NULL, NULL);
@@ -472,8 +469,8 @@ static void product_tiles(th_gen *g, product_gen *d) {
 
 static void product_clear_sums(th_gen *g, product_gen *d) {
   th_emit *e = &g->e;
-  th_emit_loop loop = {.begin = th_emit_i64(e, 0), .end = d->rows,
-                       .name = "clear"};
+  th_emit_loop loop = {
+      .begin = th_emit_i64(e, 0), .end = d->rows, .name = "clear"};
   th_emit_loop_begin(e, &loop, NULL, 0);
   for (uint32_t v = 0; v < d->p->vectors; v++) {
     th_emit_store(e, LLVMConstNull(d->vector),
@@ -488,8 +485,8 @@ static void product_many_rows(th_gen *g, product_gen *d) {
   product_clear_sums(g, d);
   LLVMValueRef k = product_extent(g, p->k);
   LLVMValueRef block = th_emit_i64(e, p->block_k);
-  th_emit_loop loop = {.begin = th_emit_i64(e, 0), .end = k, .step = block,
-                       .name = "block"};
+  th_emit_loop loop = {
+      .begin = th_emit_i64(e, 0), .end = k, .step = block, .name = "block"};
   th_emit_loop_begin(e, &loop, NULL, 0);
   d->k = loop.index;
   d->steps = product_min(e, th_emit_sub(e, k, loop.index), block);
@@ -523,7 +520,8 @@ static void product_dot_step(th_gen *g, void *user) {
     LLVMValueRef b = th_gen_node(g, p->b);
     b = g->lanes > 1 ? th_gen_widen(g, b) : b;
     th_gen_forget(g, mark);
-    LLVMValueRef old = LLVMBuildLoad2(e->builder, type, s->slots[g->variant][i], "");
+    LLVMValueRef old =
+        LLVMBuildLoad2(e->builder, type, s->slots[g->variant][i], "");
     LLVMValueRef next = th_emit_fma(e, a, b, old);
     if (g->mask) {
       next = th_emit_select(e, g->mask, next, old);
@@ -544,12 +542,12 @@ static void product_dots(th_gen *g, product_gen *d, LLVMValueRef column) {
   th_emit *e = &g->e;
   const th_product *p = d->p;
   product_dot s = {.d = d};
-  LLVMValueRef last = th_emit_sub(e, product_extent(g, p->n),
-                                  th_emit_i64(e, 1));
+  LLVMValueRef last =
+      th_emit_sub(e, product_extent(g, p->n), th_emit_i64(e, 1));
   const th_variant *variants = g->phase->variants;
   for (uint32_t i = 0; i < 4; i++) {
-    LLVMValueRef c = th_emit_add(e, d->column,
-                                 th_emit_add(e, column, th_emit_i64(e, i)));
+    LLVMValueRef c =
+        th_emit_add(e, d->column, th_emit_add(e, column, th_emit_i64(e, i)));
     s.columns[i] = product_min(e, c, last);
     for (uint32_t w = 0; w < g->phase->variant_count; w++) {
       LLVMTypeRef type = th_emit_type_vector(d->element, variants[w].lanes);
@@ -567,8 +565,8 @@ static void product_dots(th_gen *g, product_gen *d, LLVMValueRef column) {
       uint32_t lanes = variants[w].lanes;
       LLVMTypeRef type = th_emit_type_vector(d->element, lanes);
       LLVMValueRef part = LLVMBuildLoad2(e->builder, type, s.slots[w][i], "");
-      part = lanes > 1 ? th_emit_reduce_lanes(e, part, product_add, NULL)
-                       : part;
+      part =
+          lanes > 1 ? th_emit_reduce_lanes(e, part, product_add, NULL) : part;
       sum = sum ? th_emit_fadd(e, sum, part) : part;
     }
     LLVMValueRef to = th_emit_add(e, column, th_emit_i64(e, i));
@@ -596,9 +594,9 @@ static void product_row_sums(th_gen *g, product_gen *d, bool partial) {
   for (uint32_t v = 0; v < p->vectors; v++) {
     LLVMValueRef shift = th_emit_i64(e, (int64_t)v * p->lanes);
     LLVMValueRef mask =
-        partial ? th_emit_tail_mask(e, th_emit_sub(e, d->columns, shift),
-                                    p->lanes)
-                : NULL;
+        partial
+            ? th_emit_tail_mask(e, th_emit_sub(e, d->columns, shift), p->lanes)
+            : NULL;
     product_lanes saved = product_enter(
         g, p->n, th_emit_add(e, d->column, shift), p->lanes, mask);
     LLVMValueRef b = th_gen_widen(g, th_gen_node(g, p->b));
@@ -622,8 +620,8 @@ static void product_few_along_n(th_gen *g, product_gen *d) {
     return;
   }
   th_emit_if branch;
-  LLVMValueRef full = th_emit_icmp(e, LLVMIntEQ, d->columns,
-                                   th_emit_i64(e, d->width));
+  LLVMValueRef full =
+      th_emit_icmp(e, LLVMIntEQ, d->columns, th_emit_i64(e, d->width));
   th_emit_if_begin(e, &branch, full);
   product_row_sums(g, d, false);
   th_emit_if_else(e, &branch, NULL, 0);
@@ -643,9 +641,8 @@ static void product_few_rows(th_gen *g, product_gen *d) {
   if (dots) {
     th_emit_loop_begin(e, &columns, NULL, 0);
   }
-  th_emit_loop rows = {.begin = d->row,
-                       .end = th_emit_add(e, d->row, d->rows),
-                       .name = "rows"};
+  th_emit_loop rows = {
+      .begin = d->row, .end = th_emit_add(e, d->row, d->rows), .name = "rows"};
   th_emit_loop_begin(e, &rows, NULL, 0);
   uint32_t mark = th_gen_mark(g);
   g->vars[p->m] = rows.index;
@@ -689,8 +686,8 @@ static void product_finish(th_gen *g, product_gen *d) {
   const th_expr *extent = g->nest->space.vars[p->n].extent;
   bool whole = th_is_const(extent) && extent->i % d->width == 0;
   const th_expr *known = whole ? th_int(g->nest->ir, d->width) : NULL;
-  th_gen_lanes(g, p->n, d->column, th_emit_add(e, d->column, d->columns),
-               known, th_gen_store_all, NULL);
+  th_gen_lanes(g, p->n, d->column, th_emit_add(e, d->column, d->columns), known,
+               th_gen_store_all, NULL);
   g->product = NULL;
   th_gen_forget(g, mark);
   g->vars[p->m] = outside;
@@ -703,8 +700,8 @@ const th_expr *th_gen_product_extent(const th_nest *n, const th_product *p) {
   uint32_t width = p->lanes * p->vectors;
   const th_expr *rows = th_expr_ceildiv(n->ir, n->space.vars[p->m].extent,
                                         th_int(n->ir, p->block_rows));
-  const th_expr *panels = th_expr_ceildiv(n->ir, n->space.vars[p->n].extent,
-                                          th_int(n->ir, width));
+  const th_expr *panels =
+      th_expr_ceildiv(n->ir, n->space.vars[p->n].extent, th_int(n->ir, width));
   const th_expr *extent = th_expr_mul(n->ir, rows, panels);
   for (uint32_t v = 0; v < n->space.var_count; v++) {
     if (p->outer >> v & 1) {
@@ -736,16 +733,15 @@ static void product_place(th_gen *g, product_gen *d, LLVMValueRef position) {
   const th_product *p = d->p;
   LLVMValueRef m = product_extent(g, p->m), n = product_extent(g, p->n);
   LLVMValueRef rest = position;
-  LLVMValueRef panel =
-      product_digit(g, &rest, product_blocks(e, n, d->width));
+  LLVMValueRef panel = product_digit(g, &rest, product_blocks(e, n, d->width));
   LLVMValueRef block =
       product_digit(g, &rest, product_blocks(e, m, p->block_rows));
   d->column = th_emit_mul(e, panel, th_emit_i64(e, d->width));
-  d->columns = product_min(e, th_emit_sub(e, n, d->column),
-                           th_emit_i64(e, d->width));
+  d->columns =
+      product_min(e, th_emit_sub(e, n, d->column), th_emit_i64(e, d->width));
   d->row = th_emit_mul(e, block, th_emit_i64(e, p->block_rows));
-  d->rows = product_min(e, th_emit_sub(e, m, d->row),
-                        th_emit_i64(e, p->block_rows));
+  d->rows =
+      product_min(e, th_emit_sub(e, m, d->row), th_emit_i64(e, p->block_rows));
   for (int v = (int)g->nest->space.var_count - 1; v >= 0; v--) {
     if (p->outer >> v & 1) {
       g->vars[v] = product_digit(g, &rest, product_extent(g, v));
@@ -783,8 +779,7 @@ void th_gen_product(th_gen *g, LLVMValueRef begin, LLVMValueRef end) {
   product_place(g, d, loop.index);
   if (p->few && p->many) {
     th_emit_if branch;
-    LLVMValueRef few =
-        th_emit_icmp(e, LLVMIntSLT, d->rows, th_emit_i64(e, 8));
+    LLVMValueRef few = th_emit_icmp(e, LLVMIntSLT, d->rows, th_emit_i64(e, 8));
     th_emit_if_begin(e, &branch, few);
     product_few_rows(g, d);
     th_emit_if_else(e, &branch, NULL, 0);

@@ -23,8 +23,8 @@ typedef struct lower_impl {
 static bool lower_types_fit(const th_stmt *stmt, const char **reason) {
   for (uint16_t i = 0; i < stmt->out_count; i++) {
     const th_value *out = stmt->outs[i];
-    if (out && (out->type.kind != TH_KIND_TENSOR ||
-                out->type.device.type != TH_CPU)) {
+    if (out &&
+        (out->type.kind != TH_KIND_TENSOR || out->type.device.type != TH_CPU)) {
       *reason = "a result is no tensor on the CPU";
       return false;
     }
@@ -60,9 +60,8 @@ static bool lower_histc_has_range(const th_stmt *stmt) {
 bool th_lower_supports(const th_stmt *stmt, const char **reason) {
   *reason = NULL;
   if (!th_nest_rule(stmt->op->op) && !lower_is_special(stmt->op->op)) {
-    *reason = stmt->op->traits & TH_COMPOSITE
-                  ? "is expanded first"
-                  : "has no kernel on the host";
+    *reason = stmt->op->traits & TH_COMPOSITE ? "is expanded first"
+                                              : "has no kernel on the host";
     return false;
   }
   if (stmt->op->op == TH_OP_histc && !lower_histc_has_range(stmt)) {
@@ -207,8 +206,8 @@ static th_status lower_kernel(void *user) {
   uint8_t key[32];
   const th_expr **symbols = NULL;
   th_buffer_init(&text, &impl->arena);
-  th_canonical_kernel(&impl->arena, call->work.kernel, call->work.target,
-                      &text, &symbols, &impl->kernel.number_count);
+  th_canonical_kernel(&impl->arena, call->work.kernel, call->work.target, &text,
+                      &symbols, &impl->kernel.number_count);
   th_sha256(text.data, text.size, key);
   impl->kernel.numbers = symbols;
   const char *label = call->work.kernel->label;

@@ -31,8 +31,8 @@ typedef struct th_kernel {
 bool th_lower_supports(const th_stmt *stmt, const char **reason);
 
 // Statements of `from` (mapped by `remap`), in order, whose results `outs` are
-// needed outside: appends `region` statements's worth of kernels to remap->to as
-// one statement labelled <executor>Fusion<N>, maps the results, and takes
+// needed outside: appends `region` statements's worth of kernels to remap->to
+// as one statement labelled <executor>Fusion<N>, maps the results, and takes
 // numbers from the two counters.
 typedef struct th_lower_input {
   th_remap *remap;

@@ -33,10 +33,10 @@ typedef enum th_node_kind {
 typedef struct th_node {
   th_node_kind kind;
   th_dtype dtype;
-  th_op op;          // APPLY, REDUCE (sum, prod, amax, ..., matmul)
-  uint16_t buffer;   // LOAD
-  uint16_t stmt;     // position in the kernel's body, for errors
-  uint32_t id;       // dense
+  th_op op;        // APPLY, REDUCE (sum, prod, amax, ..., matmul)
+  uint16_t buffer; // LOAD
+  uint16_t stmt;   // position in the kernel's body, for errors
+  uint32_t id;     // dense
   uint32_t arg_count;
   struct th_node **args;
   const th_expr *expr;
@@ -47,7 +47,7 @@ typedef struct th_node {
 
 typedef struct th_buffer_info {
   const th_value *value;
-  th_type type;    // sizes and strides imported, strides always there
+  th_type type; // sizes and strides imported, strides always there
   bool is_output;
 } th_buffer_info;
 
@@ -68,7 +68,7 @@ typedef struct th_store {
   int scan_var;
   int order;       // SORT
   bool descending; // SORT
-  uint32_t phase; // stores of one phase share their loops
+  uint32_t phase;  // stores of one phase share their loops
 } th_store;
 
 // A range that is iterated over: an expression over the variables that it was
@@ -92,7 +92,7 @@ typedef struct th_split {
 typedef struct th_nest {
   th_context *ctx;
   th_arena *arena;
-  th_ir *ir;      // private
+  th_ir *ir; // private
   const th_stmt *kernel;
   th_space space;
   th_status status;
@@ -117,13 +117,13 @@ typedef struct th_nest {
   uint32_t range_count, range_cap;
   th_split *splits;
   uint32_t split_count, split_cap;
-  bool sequential;         // phases follow one another in one thread
+  bool sequential; // phases follow one another in one thread
 } th_nest;
 
 // The nest of a kernel statement.  Everything lives in the arena; the private
 // th_ir is released with it.
-th_status th_nest_build(th_context *ctx, th_arena *arena,
-                        const th_stmt *kernel, th_nest **out_nest);
+th_status th_nest_build(th_context *ctx, th_arena *arena, const th_stmt *kernel,
+                        th_nest **out_nest);
 
 // ---- for rules
 
@@ -181,8 +181,8 @@ const th_expr *th_nest_range(th_nest *n, const th_expr *extent,
 // with the main output's where that is possible, so that elements of both are
 // the same node.
 void th_nest_reduce_ranges(th_nest *n, uint32_t count,
-                         const th_expr *const *extents, th_var_set avoid,
-                         const th_expr **out_index, th_var_set *out_vars);
+                           const th_expr *const *extents, th_var_set avoid,
+                           const th_expr **out_index, th_var_set *out_vars);
 
 // The statement that makes a value here; NULL: an input.
 const th_stmt *th_nest_def(const th_nest *n, const th_value *value,

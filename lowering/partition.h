@@ -35,9 +35,9 @@ th_status th_partition(th_ir *ir, th_arena *arena, th_stmt *const *stmts,
 
 // How a statement is treated.
 typedef enum th_part_class {
-  TH_PART_POINT,  // computed where it is read
-  TH_PART_VIEW,   // an index expression
-  TH_PART_MOVE,   // cat, pad, flip, gather: index expressions that may repeat
+  TH_PART_POINT, // computed where it is read
+  TH_PART_VIEW,  // an index expression
+  TH_PART_MOVE,  // cat, pad, flip, gather: index expressions that may repeat
   TH_PART_REDUCE,
   TH_PART_ANCHOR, // a kernel of its own
 } th_part_class;

@@ -145,8 +145,8 @@ static void product_shape(const th_nest *n, const th_target *target,
     p->block_k = (uint32_t)k;
   }
   int64_t rows = product_size(n, p->m);
-  p->block_rows = rows > 0 && rows < PRODUCT_ROWS ? (uint32_t)rows
-                                                  : PRODUCT_ROWS;
+  p->block_rows =
+      rows > 0 && rows < PRODUCT_ROWS ? (uint32_t)rows : PRODUCT_ROWS;
   p->few = rows < 0 || rows < PRODUCT_FEW;
   p->many = rows < 0 || rows >= PRODUCT_FEW;
 }
@@ -196,8 +196,8 @@ void th_product_find(th_nest *n, const th_target *target,
   p.k_inner = p.reduce->vars & ~product_bit(p.k);
   int64_t columns = product_size(n, p.n), rows = product_size(n, p.m);
   int64_t k = product_size(n, p.k);
-  bool tiny = (columns > 0 && columns < 8) || (rows > 0 && rows < 2 &&
-                                               p.k_inner) ||
+  bool tiny = (columns > 0 && columns < 8) ||
+              (rows > 0 && rows < 2 && p.k_inner) ||
               (k > 0 && k < 4 && !p.k_inner);
   if (tiny || !product_inner_is_small(n, p.k_inner)) {
     return;

@@ -18,18 +18,18 @@
 #include "lowering/target.h"
 
 typedef enum th_product_pack {
-  TH_PRODUCT_ALONG_N,  // b's neighbours are along n, or nowhere
-  TH_PRODUCT_ALONG_K,  // they are along k: transposed on the way
+  TH_PRODUCT_ALONG_N, // b's neighbours are along n, or nowhere
+  TH_PRODUCT_ALONG_K, // they are along k: transposed on the way
 } th_product_pack;
 
 typedef struct th_product {
   th_node *reduce; // NULL: no product in this kernel
   th_node *a, *b;
   int m, n;
-  int k;              // the blocked variable of the sum
-  th_var_set k_inner; // variables of the sum inside one step of k
-  th_var_set outer;   // all others
-  th_dtype dtype;     // f32 or f64: of the sums
+  int k;                 // the blocked variable of the sum
+  th_var_set k_inner;    // variables of the sum inside one step of k
+  th_var_set outer;      // all others
+  th_dtype dtype;        // f32 or f64: of the sums
   const th_expr *a_step; // from one k to the next in memory; NULL: a is packed
   th_product_pack pack;
   uint32_t lanes;      // of one register

@@ -36,8 +36,8 @@ static void region_add_arg(th_arena *arena, th_value ***args, uint32_t *count,
   TH_PUSH(arena, *args, *count, *cap) = value;
 }
 
-static th_stmt *region_statement(region_state *s, th_op op,
-                                 const char *prefix, uint32_t number) {
+static th_stmt *region_statement(region_state *s, th_op op, const char *prefix,
+                                 uint32_t number) {
   th_stmt *stmt = TH_NEW(&s->ir->arena, th_stmt);
   char label[96];
   snprintf(label, sizeof label, "%.60s%s%u", s->in->executor, prefix, number);
@@ -234,8 +234,7 @@ static th_status region_build(void *user) {
   for (uint32_t i = 0; i < count; i++) {
     region_add_kernel(s, &parts[i], (*in->kernel_number)++);
   }
-  s->region->outs =
-      TH_NEW_ARRAY(&s->ir->arena, th_value *, in->out_count + 1);
+  s->region->outs = TH_NEW_ARRAY(&s->ir->arena, th_value *, in->out_count + 1);
   s->region->out_count = (uint16_t)in->out_count;
   for (uint32_t i = 0; i < in->out_count; i++) {
     s->region->outs[i] = region_stored(s, in->outs[i]);

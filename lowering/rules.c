@@ -15,9 +15,9 @@ th_rule_fn th_nest_rule(th_op op) {
   }
   uint32_t traits = th_op_row(op)->traits;
   bool elementwise = (traits & TH_EW) && !(traits & TH_COMPOSITE);
-  return rule_table[op]  ? rule_table[op]
-         : elementwise ? th_rule_elementwise
-                       : NULL;
+  return rule_table[op] ? rule_table[op]
+         : elementwise  ? th_rule_elementwise
+                        : NULL;
 }
 
 bool th_nest_special(th_nest *n, const th_stmt *stmt) {
@@ -56,8 +56,8 @@ th_node *th_rule_where(th_nest *n, const th_stmt *stmt, uint16_t out,
   th_dtype compute = th_compute_dtype(stmt);
   th_node *args[3];
   for (uint16_t i = 0; i < 3; i++) {
-    args[i] = th_nest_operand(n, &stmt->args[i], rank, index,
-                              i ? compute : TH_BOOL);
+    args[i] =
+        th_nest_operand(n, &stmt->args[i], rank, index, i ? compute : TH_BOOL);
   }
   return th_node_apply(n, TH_OP_where, compute, stmt, args, 3);
 }
@@ -112,13 +112,12 @@ th_node *th_rule_reduction(th_nest *n, const th_stmt *stmt, uint16_t out,
   const th_expr *at[TH_MAX_RANK];
   bool reduced[TH_MAX_RANK];
   th_dtype dtype = th_result_dtype(stmt, out);
-  th_var_set vars = rule_reduce_index(n, stmt, th_stmt_bool(stmt, 2), index,
-                                      at, reduced);
+  th_var_set vars =
+      rule_reduce_index(n, stmt, th_stmt_bool(stmt, 2), index, at, reduced);
   // any and all of u8 are u8, but 0 or 1.
   bool truth = stmt->op->op == TH_OP_any || stmt->op->op == TH_OP_all;
   th_dtype by = truth ? TH_BOOL : dtype;
-  th_node *x =
-      th_node_convert(n, th_nest_pull(n, th_operand(stmt, 0), at), by);
+  th_node *x = th_node_convert(n, th_nest_pull(n, th_operand(stmt, 0), at), by);
   th_node *node = th_node_reduce(n, stmt->op->op, by, stmt, x, vars, NULL);
   return th_node_convert(n, node, dtype);
 }
@@ -129,8 +128,8 @@ th_node *th_rule_arg_reduction(th_nest *n, const th_stmt *stmt, uint16_t out,
   const th_expr *at[TH_MAX_RANK], *dims[TH_MAX_RANK], *inner[TH_MAX_RANK];
   bool reduced[TH_MAX_RANK];
   const th_value *value = th_operand(stmt, 0);
-  th_var_set vars = rule_reduce_index(n, stmt, th_stmt_bool(stmt, 2), index,
-                                      at, reduced);
+  th_var_set vars =
+      rule_reduce_index(n, stmt, th_stmt_bool(stmt, 2), index, at, reduced);
   uint8_t count = 0;
   for (uint8_t i = 0; i < value->type.rank; i++) {
     if (reduced[i]) {
@@ -246,15 +245,15 @@ th_node *th_rule_grouped_mm(th_nest *n, const th_stmt *stmt, uint16_t out,
   g = th_nest_range(n, groups, &at_group);
   th_node *row = th_node_index(n, index[0]);
   th_node *end = th_node_convert(n, th_nest_pull(n, ends, &g), TH_I64);
-  th_node *passed = th_node_apply(n, TH_OP_le, TH_BOOL, stmt,
-                                  (th_node *[]){end, row}, 2);
+  th_node *passed =
+      th_node_apply(n, TH_OP_le, TH_BOOL, stmt, (th_node *[]){end, row}, 2);
   th_node *group =
       th_node_reduce(n, TH_OP_sum, TH_I64, stmt,
                      th_node_convert(n, passed, TH_I64), at_group, NULL);
   // The group after the last one does not exist: look into the last instead
   // and drop the result.
-  th_node *last = th_node_number(
-      n, th_expr_sub(n->ir, groups, th_int(n->ir, 1)), TH_I64);
+  th_node *last =
+      th_node_number(n, th_expr_sub(n->ir, groups, th_int(n->ir, 1)), TH_I64);
   th_node *inside = th_node_apply(n, TH_OP_minimum, TH_I64, stmt,
                                   (th_node *[]){group, last}, 2);
   const th_expr *which = th_nest_checked(n, stmt, inside, groups);
@@ -263,8 +262,8 @@ th_node *th_rule_grouped_mm(th_nest *n, const th_stmt *stmt, uint16_t out,
   th_node *dot = rule_dot(
       n, stmt, sum, th_nest_pull(n, x, (const th_expr *[]){index[0], k}),
       th_nest_pull(n, w, (const th_expr *[]){which, k, index[1]}), vars);
-  th_node *exists = th_node_apply(n, TH_OP_le, TH_BOOL, stmt,
-                                  (th_node *[]){group, last}, 2);
+  th_node *exists =
+      th_node_apply(n, TH_OP_le, TH_BOOL, stmt, (th_node *[]){group, last}, 2);
   th_node *zero = th_node_number(n, th_int(n->ir, 0), sum);
   th_node *kept = th_node_apply(n, TH_OP_where, sum, stmt,
                                 (th_node *[]){exists, dot, zero}, 3);

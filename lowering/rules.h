@@ -86,8 +86,7 @@ void th_rule_advanced(th_nest *n, const th_stmt *stmt, const th_value *x,
                       const th_expr *const *index, const th_expr **out_index);
 // The shape that advanced indices and the other dimensions give together.
 uint8_t th_rule_advanced_shape(th_nest *n, const th_value *x,
-                               const th_arg *indices,
-                               const th_expr **out_dims);
+                               const th_arg *indices, const th_expr **out_dims);
 
 static inline const th_value *th_operand(const th_stmt *stmt, uint16_t arg) {
   return stmt->args[arg].kind == TH_ARG_VALUE ? stmt->args[arg].value : NULL;

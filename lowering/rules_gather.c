@@ -90,8 +90,8 @@ void th_rule_advanced(th_nest *n, const th_stmt *stmt, const th_value *x,
       plain++;
       continue;
     }
-    th_node *integer = th_nest_operand(n, &indices->items[i], width,
-                                       &index[place], TH_I64);
+    th_node *integer =
+        th_nest_operand(n, &indices->items[i], width, &index[place], TH_I64);
     out_index[i] = th_nest_checked(n, stmt, integer, th_nest_dim(n, x, i));
   }
 }
@@ -155,8 +155,7 @@ static void rule_copy_first(th_nest *n, const th_stmt *stmt) {
   const th_expr *dims[TH_MAX_RANK], *index[TH_MAX_RANK];
   if (!stmt->in_place) {
     th_var_set vars = rule_ranges(n, rule_shape(n, x, dims), dims, index);
-    th_nest_add_store(n, stmt->outs[0], th_nest_pull(n, x, index), index,
-                      vars);
+    th_nest_add_store(n, stmt->outs[0], th_nest_pull(n, x, index), index, vars);
     n->phase_count++;
   }
   n->sequential = true;
@@ -185,8 +184,7 @@ void th_special_scatter(th_nest *n, const th_stmt *stmt) {
                               th_nest_dim(n, x, dim));
   }
   th_node *src = stmt->args[3].kind == TH_ARG_NUM
-                     ? th_node_number(n, th_nest_num(n, stmt, 3),
-                                      x->type.dtype)
+                     ? th_node_number(n, th_nest_num(n, stmt, 3), x->type.dtype)
                      : th_nest_pull(n, stmt->args[3].value, index);
   rule_write(n, stmt, src, at, vars, stmt->op->op == TH_OP_scatter_add);
 }

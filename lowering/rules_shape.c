@@ -104,8 +104,8 @@ th_node *th_rule_slice(th_nest *n, const th_stmt *stmt, uint16_t out,
   const th_expr *at[TH_MAX_RANK];
   uint8_t dim = th_nest_dim_arg(stmt, 1, x->type.rank);
   const th_expr *size = th_nest_dim(n, x, dim);
-  const th_expr *start = th_rule_clamped(n, th_nest_num(n, stmt, 2), size,
-                                         th_int(n->ir, 0));
+  const th_expr *start =
+      th_rule_clamped(n, th_nest_num(n, stmt, 2), size, th_int(n->ir, 0));
   for (uint8_t i = 0; i < x->type.rank; i++) {
     at[i] = index[i];
   }
@@ -168,8 +168,8 @@ th_node *th_rule_diagonal(th_nest *n, const th_stmt *stmt, uint16_t out,
     at[i] = i == a || i == b ? along : index[from++];
   }
   uint8_t moved = offset >= 0 ? b : a;
-  at[moved] = th_expr_add(n->ir, along,
-                          th_int(n->ir, offset < 0 ? -offset : offset));
+  at[moved] =
+      th_expr_add(n->ir, along, th_int(n->ir, offset < 0 ? -offset : offset));
   return th_nest_pull(n, x, at);
 }
 
@@ -186,8 +186,7 @@ th_node *th_rule_unfold(th_nest *n, const th_stmt *stmt, uint16_t out,
     at[i] = index[i];
   }
   const th_expr *step = th_int(n->ir, th_nest_int(n, stmt, 3));
-  at[dim] =
-      th_expr_add(n->ir, th_expr_mul(n->ir, index[dim], step), inside);
+  at[dim] = th_expr_add(n->ir, th_expr_mul(n->ir, index[dim], step), inside);
   return th_nest_pull(n, x, at);
 }
 
@@ -329,12 +328,11 @@ th_node *th_rule_slice_scatter(th_nest *n, const th_stmt *stmt, uint16_t out,
   const th_expr *inside =
       th_nest_and(n, th_nest_le(n, start, index[dim]),
                   th_nest_lt(n, at[dim], th_nest_dim(n, src, dim)));
-  const th_expr *on_step = th_expr_make(
-      ir, TH_X_EQ, (const th_expr *[]){phase, th_int(ir, 0)}, 2);
+  const th_expr *on_step =
+      th_expr_make(ir, TH_X_EQ, (const th_expr *[]){phase, th_int(ir, 0)}, 2);
   inside = th_nest_and(n, inside, on_step);
   th_node *inner = rule_guarded(n, src, at);
-  return th_node_select(n, inside,
-                        th_node_convert(n, inner, x->type.dtype),
+  return th_node_select(n, inside, th_node_convert(n, inner, x->type.dtype),
                         rule_guarded(n, x, index));
 }
 
@@ -349,15 +347,14 @@ th_node *th_rule_select_scatter(th_nest *n, const th_stmt *stmt, uint16_t out,
   }
   const th_expr *which =
       rule_wrapped(n, th_nest_num(n, stmt, 3), th_nest_dim(n, x, dim));
-  const th_expr *here = th_expr_make(
-      n->ir, TH_X_EQ, (const th_expr *[]){index[dim], which}, 2);
+  const th_expr *here =
+      th_expr_make(n->ir, TH_X_EQ, (const th_expr *[]){index[dim], which}, 2);
   th_node *inner = rule_guarded(n, src, at);
   return th_node_select(n, here, th_node_convert(n, inner, x->type.dtype),
                         rule_guarded(n, x, index));
 }
 
-th_node *th_rule_diagonal_scatter(th_nest *n, const th_stmt *stmt,
-                                  uint16_t out,
+th_node *th_rule_diagonal_scatter(th_nest *n, const th_stmt *stmt, uint16_t out,
                                   const th_expr *const *index) {
   (void)out;
   const th_value *x = th_operand(stmt, 0), *src = th_operand(stmt, 1);
@@ -373,10 +370,10 @@ th_node *th_rule_diagonal_scatter(th_nest *n, const th_stmt *stmt,
   }
   at[count] = offset >= 0 ? index[a] : index[b];
   const th_expr *moved = th_expr_add(n->ir, index[a], th_int(n->ir, offset));
-  const th_expr *here = th_expr_make(
-      n->ir, TH_X_EQ, (const th_expr *[]){index[b], moved}, 2);
-  here = th_nest_and(
-      n, here, th_nest_lt(n, at[count], th_nest_dim(n, src, count)));
+  const th_expr *here =
+      th_expr_make(n->ir, TH_X_EQ, (const th_expr *[]){index[b], moved}, 2);
+  here = th_nest_and(n, here,
+                     th_nest_lt(n, at[count], th_nest_dim(n, src, count)));
   th_node *inner = rule_guarded(n, src, at);
   return th_node_select(n, here, th_node_convert(n, inner, x->type.dtype),
                         rule_guarded(n, x, index));
@@ -396,8 +393,8 @@ th_node *th_rule_arange(th_nest *n, const th_stmt *stmt, uint16_t out,
   const th_expr *start = th_nest_num(n, stmt, 0);
   const th_expr *step = th_nest_num(n, stmt, 2);
   if (start->dtype != TH_F64 && step->dtype != TH_F64) {
-    const th_expr *e = th_expr_add(n->ir, start,
-                                   th_expr_mul(n->ir, step, index[0]));
+    const th_expr *e =
+        th_expr_add(n->ir, start, th_expr_mul(n->ir, step, index[0]));
     return th_node_convert(n, th_node_index(n, e), dtype);
   }
   // As PyTorch: computed in double, whatever the result.
@@ -405,8 +402,8 @@ th_node *th_rule_arange(th_nest *n, const th_stmt *stmt, uint16_t out,
   th_node *scaled =
       th_node_apply(n, TH_OP_mul, TH_F64, stmt,
                     (th_node *[]){i, th_node_number(n, step, TH_F64)}, 2);
-  th_node *sum = th_node_apply(
-      n, TH_OP_add, TH_F64, stmt,
-      (th_node *[]){th_node_number(n, start, TH_F64), scaled}, 2);
+  th_node *sum =
+      th_node_apply(n, TH_OP_add, TH_F64, stmt,
+                    (th_node *[]){th_node_number(n, start, TH_F64), scaled}, 2);
   return th_node_convert(n, sum, dtype);
 }

@@ -8,7 +8,7 @@ enum { WINDOW_MAX = 6 };
 
 // The window of one statement over the spatial dimensions of x.
 typedef struct rule_window {
-  uint8_t lead, count; // dimensions before the window, and in it
+  uint8_t lead, count;              // dimensions before the window, and in it
   const th_expr *inner[WINDOW_MAX]; // position in the window
   const th_expr *at[TH_MAX_RANK];   // element of x
   const th_expr *inside;            // whether it exists
@@ -50,19 +50,18 @@ static void rule_inside(th_nest *n, rule_window *w, const th_expr *at,
 
 typedef struct rule_conv {
   const th_value *x, *weight;
-  const th_expr *group;      // of the output channel
-  const th_expr *channel;    // input channel inside the group, reduced
-  const th_expr *in_group;   // output channel inside the group
+  const th_expr *group;    // of the output channel
+  const th_expr *channel;  // input channel inside the group, reduced
+  const th_expr *in_group; // output channel inside the group
   int64_t groups;
   bool transposed;
 } rule_conv;
 
 // One spatial dimension: where output position `o` and window position `k`
 // meet the input.
-static const th_expr *rule_conv_at(th_nest *n, const th_stmt *stmt,
-                                   uint32_t d, const th_expr *o,
-                                   const th_expr *k, bool transposed,
-                                   rule_window *w) {
+static const th_expr *rule_conv_at(th_nest *n, const th_stmt *stmt, uint32_t d,
+                                   const th_expr *o, const th_expr *k,
+                                   bool transposed, rule_window *w) {
   th_ir *ir = n->ir;
   const th_expr *stride = th_int(ir, rule_item(&stmt->args[3], d, 1));
   const th_expr *pad = th_int(ir, rule_item(&stmt->args[4], d, 0));
@@ -74,8 +73,8 @@ static const th_expr *rule_conv_at(th_nest *n, const th_stmt *stmt,
   }
   const th_expr *num = th_expr_sub(ir, th_expr_add(ir, o, pad), reach);
   const th_expr *rest = th_space_mod(&n->space, num, stride);
-  const th_expr *even = th_expr_make(
-      ir, TH_X_EQ, (const th_expr *[]){rest, th_int(ir, 0)}, 2);
+  const th_expr *even =
+      th_expr_make(ir, TH_X_EQ, (const th_expr *[]){rest, th_int(ir, 0)}, 2);
   w->inside = th_nest_and(n, w->inside, even);
   return th_space_div(&n->space, num, stride);
 }
@@ -132,8 +131,7 @@ th_node *th_rule_convolution(th_nest *n, const th_stmt *stmt, uint16_t out,
   }
   const th_expr *channel = index[w.lead - 1];
   const th_expr *per_group = th_space_div(
-      &n->space,
-      th_nest_import(n, stmt->outs[out]->type.dims[w.lead - 1]),
+      &n->space, th_nest_import(n, stmt->outs[out]->type.dims[w.lead - 1]),
       th_int(ir, c.groups));
   c.group = th_space_div(&n->space, channel, per_group);
   c.in_group = th_space_mod(&n->space, channel, per_group);
@@ -148,8 +146,8 @@ th_node *th_rule_convolution(th_nest *n, const th_stmt *stmt, uint16_t out,
   x = th_node_select(n, w.inside, x, th_node_number(n, th_int(ir, 0), sum));
   th_node *weight =
       th_node_convert(n, rule_conv_weight(n, &c, &w, channel), sum);
-  th_node *product = th_node_apply(n, TH_OP_mul, sum, stmt,
-                                   (th_node *[]){x, weight}, 2);
+  th_node *product =
+      th_node_apply(n, TH_OP_mul, sum, stmt, (th_node *[]){x, weight}, 2);
   th_node *node =
       th_node_reduce(n, TH_OP_convolution, sum, stmt, product, w.vars, NULL);
   const th_value *bias = th_operand(stmt, 2);
@@ -180,9 +178,9 @@ static void rule_pool_window(th_nest *n, const th_stmt *stmt,
     int64_t pad = rule_item(&stmt->args[3], d, 0);
     int64_t dilation = dilated ? rule_item(&stmt->args[4], d, 1) : 1;
     w->inner[d] = th_nest_range(n, th_int(ir, kernel), &w->vars);
-    const th_expr *start = th_expr_sub(
-        ir, th_expr_mul(ir, index[w->lead + d], th_int(ir, stride)),
-        th_int(ir, pad));
+    const th_expr *start =
+        th_expr_sub(ir, th_expr_mul(ir, index[w->lead + d], th_int(ir, stride)),
+                    th_int(ir, pad));
     const th_expr *at = th_expr_add(
         ir, start, th_expr_mul(ir, w->inner[d], th_int(ir, dilation)));
     w->at[w->lead + d] = at;
@@ -229,8 +227,8 @@ th_node *th_rule_max_pool(th_nest *n, const th_stmt *stmt, uint16_t out,
     return th_nest_fail(n, stmt, "%u window dimensions", stmt->args[1].count);
   }
   rule_pool_window(n, stmt, index, true, &w);
-  th_node *node = rule_window_pull(n, x, &w, x->type.dtype,
-                                   rule_lowest(n, x->type.dtype));
+  th_node *node =
+      rule_window_pull(n, x, &w, x->type.dtype, rule_lowest(n, x->type.dtype));
   if (out == 0) {
     return th_node_reduce(n, TH_OP_amax, x->type.dtype, stmt, node, w.vars,
                           NULL);
@@ -259,14 +257,12 @@ static th_node *rule_average(th_nest *n, const th_stmt *stmt,
 }
 
 // min(a, b) and max, where all iterations agree without the operation.
-static const th_expr *rule_min(th_nest *n, const th_expr *a,
-                               const th_expr *b) {
+static const th_expr *rule_min(th_nest *n, const th_expr *a, const th_expr *b) {
   int known = th_space_known(&n->space, TH_X_LE, a, b);
   return known == 1 ? a : known == 0 ? b : th_expr_min(n->ir, a, b);
 }
 
-static const th_expr *rule_max(th_nest *n, const th_expr *a,
-                               const th_expr *b) {
+static const th_expr *rule_max(th_nest *n, const th_expr *a, const th_expr *b) {
   int known = th_space_known(&n->space, TH_X_LE, a, b);
   return known == 1 ? b : known == 0 ? a : th_expr_max(n->ir, a, b);
 }
@@ -291,8 +287,7 @@ th_node *th_rule_avg_pool(th_nest *n, const th_stmt *stmt, uint16_t out,
       const th_expr *size = th_nest_dim(n, x, (uint8_t)(w.lead + d));
       int64_t kernel = rule_item(&stmt->args[1], d, 1);
       const th_expr *pad = th_int(ir, rule_item(&stmt->args[3], d, 0));
-      const th_expr *start =
-          th_expr_sub(ir, w.at[w.lead + d], w.inner[d]);
+      const th_expr *start = th_expr_sub(ir, w.at[w.lead + d], w.inner[d]);
       const th_expr *end = th_expr_add(ir, start, th_int(ir, kernel));
       end = rule_min(n, end, th_expr_add(ir, size, pad));
       if (!include) {
@@ -307,8 +302,7 @@ th_node *th_rule_avg_pool(th_nest *n, const th_stmt *stmt, uint16_t out,
 
 // Window i of a size S cut into O parts: [i*S // O, ceil((i+1)*S / O)).
 th_node *th_rule_adaptive_avg_pool(th_nest *n, const th_stmt *stmt,
-                                   uint16_t out,
-                                   const th_expr *const *index) {
+                                   uint16_t out, const th_expr *const *index) {
   th_ir *ir = n->ir;
   const th_value *x = th_operand(stmt, 0), *result = stmt->outs[out];
   rule_window w = {.count = (uint8_t)stmt->args[1].count,
@@ -346,8 +340,7 @@ th_node *th_rule_adaptive_avg_pool(th_nest *n, const th_stmt *stmt,
   return rule_average(n, stmt, &w, count);
 }
 
-th_node *th_rule_upsample_nearest(th_nest *n, const th_stmt *stmt,
-                                  uint16_t out,
+th_node *th_rule_upsample_nearest(th_nest *n, const th_stmt *stmt, uint16_t out,
                                   const th_expr *const *index) {
   const th_value *x = th_operand(stmt, 0), *result = stmt->outs[out];
   const th_expr *at[TH_MAX_RANK];

@@ -120,8 +120,8 @@ static void sort_slowly(const char *keys, int64_t step, int64_t n,
     int64_t best_place = -1;
     for (int64_t i = 0; i < n; i++) {
       uint64_t key = sort_key(keys + i * step, dtype) ^ flip;
-      bool after = last_place < 0 || key > last ||
-                   (key == last && i > last_place);
+      bool after =
+          last_place < 0 || key > last || (key == last && i > last_place);
       if (after && (best_place < 0 || key < best)) {
         best = key;
         best_place = i;
@@ -165,8 +165,7 @@ void th_rt_sort(const void *keys, int64_t key_stride, int64_t n, void *values,
                      size,
                      values,
                      places};
-  sort_item *items =
-      n > 0 ? th_malloc(2 * (size_t)n * sizeof *items) : NULL;
+  sort_item *items = n > 0 ? th_malloc(2 * (size_t)n * sizeof *items) : NULL;
   if (!items) {
     sort_slowly(keys, out.key_step, n, flip, dtype, sort_put, &out);
     return;

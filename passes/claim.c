@@ -32,8 +32,7 @@ static void claim_explain(claim_state *s, const th_stmt *stmt,
 
 // A window is nobody's, unless it can be part of a region: its result has the
 // strides of the operand's memory, which are not those of a buffer of its own.
-static const char *claim_by(claim_state *s, const th_stmt *stmt,
-                            bool explain) {
+static const char *claim_by(claim_state *s, const th_stmt *stmt, bool explain) {
   bool is_window = th_stmt_is_window(s->p->ir, stmt);
   for (uint32_t i = 0; i < s->p->executors.count; i++) {
     const th_executor *e = s->p->executors.items[i];
@@ -137,8 +136,8 @@ static th_status claim_stmt(claim_state *s, const th_stmt *stmt) {
   return s->b.status;
 }
 
-static th_status claim_round(th_pipeline *p, const th_trace *in,
-                             th_trace **out, uint32_t *out_expanded) {
+static th_status claim_round(th_pipeline *p, const th_trace *in, th_trace **out,
+                             uint32_t *out_expanded) {
   claim_state s = {.p = p};
   th_map_init(&s.reported, &p->ir->arena);
   *out = th_trace_like(in);

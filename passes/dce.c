@@ -39,8 +39,7 @@ static void dce_numbers_of_result(const th_arg *arg, dce_live *live) {
 
 static bool dce_makes_live_symbol(const th_type *type, const dce_live *live) {
   if (type->kind == TH_KIND_NUMBER) {
-    return type->num->op != TH_X_SYM ||
-           live->symbols[type->num->symbol->index];
+    return type->num->op != TH_X_SYM || live->symbols[type->num->symbol->index];
   }
   for (uint8_t i = 0; i < type->rank; i++) {
     if (type->dims[i]->op == TH_X_SYM &&
@@ -57,9 +56,9 @@ static bool dce_needed(const th_stmt *stmt, const dce_live *live) {
   }
   for (uint16_t i = 0; i < stmt->out_count; i++) {
     const th_value *out = stmt->outs[i];
-    if (out && (live->values[out->id] ||
-                ((stmt->op->traits & TH_DATA_SIZE) &&
-                 dce_makes_live_symbol(&out->type, live)))) {
+    if (out &&
+        (live->values[out->id] || ((stmt->op->traits & TH_DATA_SIZE) &&
+                                   dce_makes_live_symbol(&out->type, live)))) {
       return true;
     }
   }
@@ -87,8 +86,7 @@ static th_stmt dce_trim(th_arena *arena, const th_stmt *stmt,
     trimmed.outs = TH_NEW_ARRAY(arena, th_value *, stmt->out_count);
     for (uint16_t i = 0; i < stmt->out_count; i++) {
       const th_value *out = stmt->outs[i];
-      trimmed.outs[i] =
-          out && live->values[out->id] ? stmt->outs[i] : NULL;
+      trimmed.outs[i] = out && live->values[out->id] ? stmt->outs[i] : NULL;
     }
   }
   return trimmed;

@@ -31,8 +31,7 @@ static th_value *fold_identity(const th_stmt *stmt) {
     return x;
   case TH_OP_mul:
   case TH_OP_div:
-    return stmt->args[1].kind == TH_ARG_NUM &&
-                   th_is_const(stmt->args[1].num) &&
+    return stmt->args[1].kind == TH_ARG_NUM && th_is_const(stmt->args[1].num) &&
                    (stmt->args[1].num->dtype == TH_F64
                         ? stmt->args[1].num->f == 1
                         : stmt->args[1].num->i == 1)

@@ -74,8 +74,8 @@ static void fuse_need(fuse_outs *o, th_value *value) {
   }
 }
 
-static void fuse_find_outs(fuse_outs *o, th_stmt *const *stmts,
-                           uint32_t count, uint32_t end) {
+static void fuse_find_outs(fuse_outs *o, th_stmt *const *stmts, uint32_t count,
+                           uint32_t end) {
   for (uint32_t i = 0; i < count; i++) {
     for (uint16_t k = 0; k < stmts[i]->out_count; k++) {
       th_value *out = stmts[i]->outs[k];

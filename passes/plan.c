@@ -10,8 +10,8 @@ static bool plan_bytes(th_ir *ir, const th_type *type, int64_t *out) {
   const th_expr *numel = th_type_numel(ir, type);
   for (uint8_t d = 0; d < type->rank; d++) {
     const th_expr *steps = th_expr_sub(ir, type->dims[d], one);
-    last = th_expr_add(
-        ir, last, th_expr_mul(ir, steps, th_type_stride(ir, type, d)));
+    last = th_expr_add(ir, last,
+                       th_expr_mul(ir, steps, th_type_stride(ir, type, d)));
   }
   if (!last || !numel || !th_is_const(last) || !th_is_const(numel)) {
     return false;

@@ -103,8 +103,7 @@ static void slab_own(slab_scan *s, th_value *value) {
 }
 
 static void slab_step(slab_scan *s, const th_stmt *stmt) {
-  bool window =
-      !stmt->executor && th_stmt_is_window(s->trace->ir, stmt);
+  bool window = !stmt->executor && th_stmt_is_window(s->trace->ir, stmt);
   for (uint16_t i = 0; i < stmt->out_count; i++) {
     th_value *out = stmt->outs[i];
     if (!out || out->type.kind != TH_KIND_TENSOR ||
@@ -112,8 +111,7 @@ static void slab_step(slab_scan *s, const th_stmt *stmt) {
       continue;
     }
     if (window || (stmt->in_place && i == 0)) {
-      s->out->buffer_of[out->id] =
-          s->out->buffer_of[stmt->args[0].value->id];
+      s->out->buffer_of[out->id] = s->out->buffer_of[stmt->args[0].value->id];
     } else if (!(stmt->op->traits & TH_DATA_SIZE) &&
                stmt->op->op != TH_OP_cond) {
       slab_own(s, out);

@@ -24,8 +24,8 @@ int64_t th_slab_plan(th_arena *scratch, th_slab_item *items, uint32_t count);
 // UINT32_MAX and lies outside; what is written back to an input lives to the
 // end; inputs have no buffer.
 typedef struct th_slab_buffers {
-  uint32_t *buffer_of; // by value id: index + 1; 0: none (outside the slab)
-  th_value **owner;    // by buffer: the value that sizes it
+  uint32_t *buffer_of;    // by value id: index + 1; 0: none (outside the slab)
+  th_value **owner;       // by buffer: the value that sizes it
   uint32_t *first, *last; // by buffer: steps; a step is a statement, or a
                           // kernel of a region, counted in order
   uint32_t count, cap;

@@ -42,21 +42,32 @@ static bool build_fits(const th_arg *arg, const th_param *p) {
     return true;
   }
   switch (p->kind) {
-  case TH_P_TENSOR: return build_is_tensor(arg);
-  case TH_P_TENSORS: return build_is_list_of(arg, p, build_is_tensor);
-  case TH_P_OPERAND: return build_is_tensor(arg) || build_is_number(arg);
-  case TH_P_NUMBER: return build_is_number(arg);
+  case TH_P_TENSOR:
+    return build_is_tensor(arg);
+  case TH_P_TENSORS:
+    return build_is_list_of(arg, p, build_is_tensor);
+  case TH_P_OPERAND:
+    return build_is_tensor(arg) || build_is_number(arg);
+  case TH_P_NUMBER:
+    return build_is_number(arg);
   case TH_P_INT:
     return build_is_number(arg) && arg->num->dtype != TH_F64;
-  case TH_P_INTS: return build_is_list_of(arg, p, build_is_number);
-  case TH_P_FLOAT: return build_is_number(arg);
+  case TH_P_INTS:
+    return build_is_list_of(arg, p, build_is_number);
+  case TH_P_FLOAT:
+    return build_is_number(arg);
   case TH_P_BOOL:
     return build_is_number(arg) && arg->num->dtype == TH_BOOL;
-  case TH_P_STRING: return arg->kind == TH_ARG_STRING;
-  case TH_P_DTYPE: return arg->kind == TH_ARG_DTYPE;
-  case TH_P_DEVICE: return arg->kind == TH_ARG_DEVICE;
-  case TH_P_TRACE: return arg->kind == TH_ARG_TRACE;
-  case TH_P_ANY: return true;
+  case TH_P_STRING:
+    return arg->kind == TH_ARG_STRING;
+  case TH_P_DTYPE:
+    return arg->kind == TH_ARG_DTYPE;
+  case TH_P_DEVICE:
+    return arg->kind == TH_ARG_DEVICE;
+  case TH_P_TRACE:
+    return arg->kind == TH_ARG_TRACE;
+  case TH_P_ANY:
+    return true;
   }
   return false;
 }
@@ -106,8 +117,8 @@ th_arg th_param_default(th_ir *ir, const th_param *p) {
   return th_n(num);
 }
 
-th_status th_build_args(th_builder *b, const th_op_info *op,
-                        const th_arg *args, uint32_t count, th_arg *out) {
+th_status th_build_args(th_builder *b, const th_op_info *op, const th_arg *args,
+                        uint32_t count, th_arg *out) {
   th_ir *ir = b->ir;
   if (count > op->param_count) {
     return th_error(ir->ctx, TH_INVALID, b->loc,
@@ -155,8 +166,8 @@ static th_status build_infer(th_builder *b, th_stmt *stmt,
                  .arg_count = stmt->arg_count,
                  .loc = b->loc,
                  .scope = b->scope,
-                 .out_cap = stmt->op->outs == TH_OUTS_LIST ? ROOM
-                                                           : TH_MAX_OUTS};
+                 .out_cap =
+                     stmt->op->outs == TH_OUTS_LIST ? ROOM : TH_MAX_OUTS};
   in.outs = TH_NEW_ARRAY(&b->ir->arena, th_type, in.out_cap);
   TH_TRY(th_infer_run(&in));
   stmt->out_count = (uint16_t)in.out_count;
@@ -323,8 +334,8 @@ static const th_type *remap_known(th_remap *m, const th_stmt *stmt) {
   th_type *known =
       TH_NEW_ARRAY(&m->to->ir->arena, th_type, stmt->out_count + 1u);
   for (uint16_t i = 0; i < stmt->out_count; i++) {
-    known[i] = stmt->outs[i] ? stmt->outs[i]->type
-                             : (th_type){.kind = TH_KIND_NONE};
+    known[i] =
+        stmt->outs[i] ? stmt->outs[i]->type : (th_type){.kind = TH_KIND_NONE};
   }
   return known;
 }

@@ -32,16 +32,28 @@ static int text_precedence(const th_expr *e) {
                    (e->dtype == TH_F64 && signbit(e->f))
                ? PREC_UNARY
                : PREC_ATOM;
-  case TH_X_OR: return PREC_OR;
-  case TH_X_AND: return PREC_AND;
-  case TH_X_NOT: return PREC_NOT;
-  case TH_X_EQ: case TH_X_NE: case TH_X_LT: case TH_X_LE:
+  case TH_X_OR:
+    return PREC_OR;
+  case TH_X_AND:
+    return PREC_AND;
+  case TH_X_NOT:
+    return PREC_NOT;
+  case TH_X_EQ:
+  case TH_X_NE:
+  case TH_X_LT:
+  case TH_X_LE:
     return PREC_COMPARE;
-  case TH_X_ADD: return PREC_ADD;
-  case TH_X_MUL: case TH_X_DIV: case TH_X_FLOORDIV: case TH_X_MOD:
+  case TH_X_ADD:
+    return PREC_ADD;
+  case TH_X_MUL:
+  case TH_X_DIV:
+  case TH_X_FLOORDIV:
+  case TH_X_MOD:
     return PREC_MUL;
-  case TH_X_POW: return PREC_POW;
-  default: return PREC_ATOM;
+  case TH_X_POW:
+    return PREC_POW;
+  default:
+    return PREC_ATOM;
   }
 }
 
@@ -171,9 +183,8 @@ static const th_expr *text_call(text_reader *r, th_expr_op op) {
       TH_EXPR_MAP(X)
 #undef X
   };
-  return text_take(r, ")") && n == arity[op]
-             ? th_expr_make(r->ir, op, args, n)
-             : NULL;
+  return text_take(r, ")") && n == arity[op] ? th_expr_make(r->ir, op, args, n)
+                                             : NULL;
 }
 
 static const th_expr *text_name(text_reader *r) {
@@ -305,8 +316,7 @@ static const th_expr *text_read(text_reader *r, int least) {
 }
 
 const th_expr *th_expr_parse(th_ir *ir, const char **text, const char *end) {
-  text_reader r = {
-      .ir = ir, .at = *text, .end = end, .total = ir->arena.total};
+  text_reader r = {.ir = ir, .at = *text, .end = end, .total = ir->arena.total};
   const th_expr *e = text_read(&r, PREC_OR);
   if (e) {
     *text = r.at;

@@ -1,6 +1,6 @@
 // Values, types, arguments and traces as data.
-#include "ir/lex.h"
 #include "ir/trace.h"
+#include "ir/lex.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -76,8 +76,8 @@ th_value *th_trace_value(th_trace *trace, const th_type *type,
   return value;
 }
 
-th_value *th_trace_input(th_trace *trace, const th_type *type,
-                         const char *name, const th_input *input) {
+th_value *th_trace_input(th_trace *trace, const th_type *type, const char *name,
+                         const th_input *input) {
   th_value *value = th_trace_value(trace, type, name);
   th_input *copy = TH_NEW(&trace->ir->arena, th_input);
   *copy = input ? *input : (th_input){.kind = TH_INPUT_USER};
@@ -290,8 +290,7 @@ th_arg th_tuple(th_ir *ir, const th_arg *items, uint32_t count) {
 th_arg th_dict(th_ir *ir, const char *const *keys, const th_arg *items,
                uint32_t count) {
   th_arg dict = trace_sequence(ir, TH_ARG_DICT, items, count);
-  const char **copy =
-      TH_NEW_ARRAY(&ir->arena, const char *, count ? count : 1);
+  const char **copy = TH_NEW_ARRAY(&ir->arena, const char *, count ? count : 1);
   for (uint32_t i = 0; i < count; i++) {
     copy[i] = th_ir_string(ir, keys[i]);
   }

@@ -79,24 +79,16 @@ typedef struct th_arg {
   const char *const *keys; // DICT: one for each item
 } th_arg;
 
-static inline th_arg th_none(void) {
-  return (th_arg){.kind = TH_ARG_NONE};
-}
+static inline th_arg th_none(void) { return (th_arg){.kind = TH_ARG_NONE}; }
 static inline th_arg th_v(th_value *value) {
   return value ? (th_arg){.kind = TH_ARG_VALUE, .value = value} : th_none();
 }
 static inline th_arg th_n(const th_expr *num) {
   return (th_arg){.kind = TH_ARG_NUM, .num = num};
 }
-static inline th_arg th_i(th_ir *ir, int64_t i) {
-  return th_n(th_int(ir, i));
-}
-static inline th_arg th_f(th_ir *ir, double f) {
-  return th_n(th_float(ir, f));
-}
-static inline th_arg th_b(th_ir *ir, bool b) {
-  return th_n(th_bool(ir, b));
-}
+static inline th_arg th_i(th_ir *ir, int64_t i) { return th_n(th_int(ir, i)); }
+static inline th_arg th_f(th_ir *ir, double f) { return th_n(th_float(ir, f)); }
+static inline th_arg th_b(th_ir *ir, bool b) { return th_n(th_bool(ir, b)); }
 static inline th_arg th_d(th_dtype dtype) {
   return (th_arg){.kind = TH_ARG_DTYPE, .dtype = dtype};
 }
@@ -162,8 +154,8 @@ th_trace *th_trace_like(const th_trace *trace);
 // Adds a value; the name is made unique (x, x_1, ...); NULL: t0, t1, ...
 th_value *th_trace_value(th_trace *trace, const th_type *type,
                          const char *name);
-th_value *th_trace_input(th_trace *trace, const th_type *type,
-                         const char *name, const th_input *input);
+th_value *th_trace_input(th_trace *trace, const th_type *type, const char *name,
+                         const th_input *input);
 
 // Gives a value another name when that is free; keeps the old one otherwise.
 void th_value_rename(th_trace *trace, th_value *value, const char *name);
@@ -213,8 +205,8 @@ th_value *th_build1(th_builder *b, th_op op, const th_arg *args,
 th_arg th_param_default(th_ir *ir, const th_param *param);
 // Checks `count` arguments against the row; `out` has room for all of the
 // row's parameters.
-th_status th_build_args(th_builder *b, const th_op_info *op,
-                        const th_arg *args, uint32_t count, th_arg *out);
+th_status th_build_args(th_builder *b, const th_op_info *op, const th_arg *args,
+                        uint32_t count, th_arg *out);
 
 // ---- copying, for passes
 

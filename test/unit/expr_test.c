@@ -63,9 +63,9 @@ Test(expr, normal_form) {
 }
 
 Test(expr, not_an_expression) {
-  static const char *const bad[] = {"",     "s0 +",  "1 // 0", "foo(s0)",
-                                    "min(", "(s0",   "1 % 0",  "*",
-                                    "min(s0)", "99999999999999999999"};
+  static const char *const bad[] = {
+      "",    "s0 +",  "1 // 0", "foo(s0)", "min(",
+      "(s0", "1 % 0", "*",      "min(s0)", "99999999999999999999"};
   for (size_t i = 0; i < TH_COUNT(bad); i++) {
     cr_expect_null(read_expr(bad[i]), "%s is accepted", bad[i]);
   }

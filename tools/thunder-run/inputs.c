@@ -93,8 +93,7 @@ static th_status run_sample_leaves(th_pt2 *archive, const char *program,
                                    th_callable *c, th_leaf *leaves) {
   size_t n = th_callable_input_count(c), count = 0;
   th_tensor **tensors = NULL;
-  th_status status =
-      th_pt2_sample_inputs(archive, program, &tensors, &count);
+  th_status status = th_pt2_sample_inputs(archive, program, &tensors, &count);
   if (status == TH_OK && count != n) {
     fprintf(stderr, "thunder-run: the archive has %zu sample inputs, not %zu\n",
             count, n);

@@ -48,8 +48,7 @@ static void kit_fuse(lower_kit *kit) {
                        .executor = "host",
                        .region_number = &regions,
                        .kernel_number = &kernels};
-  cr_assert_eq(th_lower_region(&in), TH_OK, "%s",
-               th_diagnostics_all(kit->ctx));
+  cr_assert_eq(th_lower_region(&in), TH_OK, "%s", th_diagnostics_all(kit->ctx));
   th_remap_result(&m);
   cr_assert_eq(th_trace_verify(kit->fused), TH_OK, "%s",
                th_diagnostics_all(kit->ctx));
@@ -59,8 +58,8 @@ void lower_kit_open(lower_kit *kit, const char *text) {
   *kit = (lower_kit){.ctx = th_context_new(), .threads = 1};
   setenv("TH_NO_CACHE", "1", 1);
   kit->ir = th_ir_new(kit->ctx);
-  th_status status = th_trace_parse(kit->ir, "test.trace", text, strlen(text),
-                                    &kit->trace);
+  th_status status =
+      th_trace_parse(kit->ir, "test.trace", text, strlen(text), &kit->trace);
   cr_assert_eq(status, TH_OK, "%s", th_diagnostics_all(kit->ctx));
   kit_fuse(kit);
 }

@@ -213,8 +213,8 @@ static void check_linear(int m, int k, int n, const char *sizes) {
 }
 
 Test(lower, products_of_any_shape) {
-  static const int shapes[][3] = {{1, 64, 48},   {1, 37, 100},  {3, 130, 70},
-                                  {9, 16, 16},   {13, 300, 65}, {130, 257, 49},
+  static const int shapes[][3] = {{1, 64, 48},    {1, 37, 100},  {3, 130, 70},
+                                  {9, 16, 16},    {13, 300, 65}, {130, 257, 49},
                                   {150, 40, 200}, {8, 5, 9}};
   for (size_t i = 0; i < TH_COUNT(shapes); i++) {
     char size[16];

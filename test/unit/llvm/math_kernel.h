@@ -33,9 +33,9 @@ LLVMModuleRef math_kernel_module(th_codegen *codegen, const math_kernel *k);
 // multiple of the lanes.  Fails the test on errors.
 math_kernel_fn math_kernel_load(th_context *ctx, const math_kernel *k,
                                 const char *target, th_code **out_code);
-// Only through code generation, to an object or PTX.  PTX must stay in registers
-// and round as IEEE 754 does: an operation without .rn is one that ptxas may
-// contract.
+// Only through code generation, to an object or PTX.  PTX must stay in
+// registers and round as IEEE 754 does: an operation without .rn is one that
+// ptxas may contract.
 void math_kernel_compile(th_context *ctx, const math_kernel *k,
                          const char *target);
 
