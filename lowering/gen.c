@@ -48,8 +48,8 @@ static void gen_variant(th_gen *g, int var, LLVMValueRef at, LLVMValueRef end,
   g->vars[var] = loop.index;
   g->lane = var;
   g->lanes = v.lanes;
-  g->mask = v.masked ? th_emit_tail_mask(
-                           e, th_emit_sub(e, limit, loop.index), v.lanes)
+  g->mask = v.masked ? th_emit_tail_mask(e, th_emit_sub(e, limit, loop.index),
+                                         v.lanes)
                      : NULL;
   g->mask_is_select = false;
   body(g, user);
@@ -102,9 +102,8 @@ void th_gen_check(th_gen *g, LLVMValueRef bad, uint16_t stmt, int code,
   LLVMBuilderRef b = e->builder;
   unsigned lanes = th_emit_type_lanes(LLVMTypeOf(bad));
   if (g->mask) {
-    LLVMValueRef mask = lanes > 1 || g->lanes == 1
-                            ? g->mask
-                            : th_emit_any(e, g->mask);
+    LLVMValueRef mask =
+        lanes > 1 || g->lanes == 1 ? g->mask : th_emit_any(e, g->mask);
     bad = th_emit_and(e, bad, mask);
   }
   LLVMBasicBlockRef error = th_emit_block(e, "error");
@@ -205,11 +204,10 @@ static void gen_scan_step(th_gen *g, void *user) {
   x = th_convert(&g->e, x, to, s->dtype);
   LLVMValueRef old = LLVMBuildLoad2(e->builder, LLVMTypeOf(x), s->slot, "");
   bool is_float = th_dtype_is_float(s->dtype);
-  LLVMValueRef next = s->store->op == TH_OP_cumprod
-                          ? (is_float ? th_emit_fmul(e, old, x)
-                                      : th_emit_mul(e, old, x))
-                          : (is_float ? th_emit_fadd(e, old, x)
-                                      : th_emit_add(e, old, x));
+  LLVMValueRef next =
+      s->store->op == TH_OP_cumprod
+          ? (is_float ? th_emit_fmul(e, old, x) : th_emit_mul(e, old, x))
+          : (is_float ? th_emit_fadd(e, old, x) : th_emit_add(e, old, x));
   LLVMBuildStore(e->builder, next, s->slot);
   LLVMValueRef out = th_convert(&g->e, next, s->dtype, to);
   g->values[s->store->node->id] = th_convert_round(&g->e, out, to);
@@ -219,18 +217,16 @@ static void gen_scan_step(th_gen *g, void *user) {
 static void gen_scan_store(th_gen *g, th_store *store) {
   th_emit *e = &g->e;
   gen_scan s = {.store = store, .dtype = gen_scan_dtype(store->node->dtype)};
-  LLVMTypeRef type =
-      th_emit_type_vector(th_gen_register(g, s.dtype), g->lanes);
+  LLVMTypeRef type = th_emit_type_vector(th_gen_register(g, s.dtype), g->lanes);
   LLVMBasicBlockRef here = LLVMGetInsertBlock(e->builder);
   LLVMBasicBlockRef entry = LLVMGetEntryBasicBlock(e->function);
   LLVMPositionBuilderBefore(e->builder, LLVMGetFirstInstruction(entry));
   s.slot = LLVMBuildAlloca(e->builder, type, "running");
   LLVMPositionBuilderAtEnd(e->builder, here);
   double start = store->op == TH_OP_cumprod ? 1 : 0;
-  LLVMValueRef first =
-      th_dtype_is_float(s.dtype)
-          ? th_emit_const_float(e, type, start)
-          : th_emit_const_int(e, type, (int64_t)start);
+  LLVMValueRef first = th_dtype_is_float(s.dtype)
+                           ? th_emit_const_float(e, type, start)
+                           : th_emit_const_int(e, type, (int64_t)start);
   LLVMBuildStore(e->builder, first, s.slot);
   th_gen_loops(g, (th_var_set)1 << store->scan_var, gen_scan_step, &s);
 }
@@ -243,8 +239,7 @@ static void gen_sort_side(th_gen *g, uint16_t buffer, const th_expr *offset,
                           LLVMValueRef *out_stride) {
   const th_space *s = &g->nest->space;
   const th_expr *coeff = NULL, *rest = NULL;
-  bool linear =
-      th_space_linear(s, offset, s->vars[var].symbol, &coeff, &rest);
+  bool linear = th_space_linear(s, offset, s->vars[var].symbol, &coeff, &rest);
   if (!linear) {
     th_nest_fail(g->nest, NULL, "a row to sort has no stride");
     coeff = rest = th_int(g->nest->ir, 0);
@@ -268,10 +263,9 @@ static void gen_sort(th_gen *g, uint32_t phase) {
       continue;
     }
     const th_node *keys = s->node;
-    gen_sort_side(g, keys->buffer, keys->expr, s->scan_var, &args[0],
-                  &args[1]);
-    gen_sort_side(g, s->buffer, s->offset, s->scan_var,
-                  &args[s->order ? 5 : 3], &args[s->order ? 6 : 4]);
+    gen_sort_side(g, keys->buffer, keys->expr, s->scan_var, &args[0], &args[1]);
+    gen_sort_side(g, s->buffer, s->offset, s->scan_var, &args[s->order ? 5 : 3],
+                  &args[s->order ? 6 : 4]);
     args[2] = th_gen_expr(g, n->space.vars[s->scan_var].extent);
     int64_t order = (int64_t)keys->dtype + (s->descending ? 256 : 0);
     args[7] = th_emit_i64(e, order);
@@ -393,8 +387,8 @@ static void gen_parallel(th_gen *g, LLVMValueRef begin, LLVMValueRef end) {
     int var = 63 - __builtin_clzll(vars);
     vars &= ~((th_var_set)1 << var);
     LLVMValueRef size = th_gen_expr(g, s->vars[var].extent);
-    LLVMValueRef q = vars ? LLVMBuildUDiv(e->builder, rest, size, "")
-                          : th_emit_i64(e, 0);
+    LLVMValueRef q =
+        vars ? LLVMBuildUDiv(e->builder, rest, size, "") : th_emit_i64(e, 0);
     g->vars[var] = th_emit_sub(e, rest, th_emit_mul(e, q, size));
     rest = q;
   }
@@ -454,8 +448,7 @@ static LLVMValueRef gen_body(th_gen *g, th_codegen *codegen) {
     th_gen_product(g, LLVMGetParam(e->function, 1),
                    LLVMGetParam(e->function, 2));
   } else {
-    gen_parallel(g, LLVMGetParam(e->function, 1),
-                 LLVMGetParam(e->function, 2));
+    gen_parallel(g, LLVMGetParam(e->function, 1), LLVMGetParam(e->function, 2));
   }
   if (g->streams) { // such stores are in no order with others
     LLVMBuildFence(e->builder, LLVMAtomicOrderingSequentiallyConsistent, false,
@@ -468,8 +461,8 @@ static LLVMValueRef gen_body(th_gen *g, th_codegen *codegen) {
 
 static LLVMValueRef gen_text(th_gen *g, const char *text) {
   th_emit *e = &g->e;
-  LLVMValueRef data = LLVMConstStringInContext2(e->context, text,
-                                                strlen(text), false);
+  LLVMValueRef data =
+      LLVMConstStringInContext2(e->context, text, strlen(text), false);
   LLVMValueRef global = LLVMAddGlobal(e->module, LLVMTypeOf(data), "text");
   LLVMSetInitializer(global, data);
   LLVMSetLinkage(global, LLVMInternalLinkage);
@@ -488,8 +481,8 @@ static LLVMValueRef gen_is_aligned(th_gen *g, const bool *streams,
       bits = LLVMBuildOr(e->builder, bits, at, "");
     }
   }
-  bits = LLVMBuildAnd(e->builder, bits, th_emit_i64(e, TH_STREAM_ALIGN - 1),
-                      "");
+  bits =
+      LLVMBuildAnd(e->builder, bits, th_emit_i64(e, TH_STREAM_ALIGN - 1), "");
   return th_emit_icmp(e, LLVMIntEQ, bits, th_emit_i64(e, 0));
 }
 

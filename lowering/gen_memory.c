@@ -64,8 +64,8 @@ static LLVMValueRef memory_call(th_gen *g, const char *name,
       LLVMIntrinsicGetType(e->context, id, overloads, overload_count);
   LLVMValueRef call = LLVMBuildCall2(e->builder, type, fn, args, count, "");
   unsigned kind = LLVMGetEnumAttributeKindForName("align", 5);
-  LLVMAddCallSiteAttribute(
-      call, pointer + 1, LLVMCreateEnumAttribute(e->context, kind, align));
+  LLVMAddCallSiteAttribute(call, pointer + 1,
+                           LLVMCreateEnumAttribute(e->context, kind, align));
   return call;
 }
 
@@ -103,8 +103,8 @@ static LLVMValueRef memory_load_lanes(th_gen *g, const th_node *node,
   LLVMValueRef address =
       memory_address(g, node->buffer, node->dtype, node->expr, backward);
   unsigned align = memory_align(node->dtype);
-  LLVMValueRef mask = g->mask && backward ? memory_reverse(g, g->mask)
-                                          : g->mask;
+  LLVMValueRef mask =
+      g->mask && backward ? memory_reverse(g, g->mask) : g->mask;
   LLVMValueRef v = mask ? th_emit_masked_load(e, type, address, mask, align)
                         : th_emit_load(e, type, address, align);
   return backward ? memory_reverse(g, v) : v;
@@ -149,8 +149,8 @@ static void memory_scatter(th_gen *g, const th_store *store, LLVMValueRef v,
               memory_align(dtype));
 }
 
-static void memory_store_lanes(th_gen *g, const th_store *store,
-                               LLVMValueRef v, th_dtype dtype, bool backward) {
+static void memory_store_lanes(th_gen *g, const th_store *store, LLVMValueRef v,
+                               th_dtype dtype, bool backward) {
   LLVMValueRef address =
       memory_address(g, store->buffer, dtype, store->offset, backward);
   LLVMValueRef mask = g->mask;
@@ -180,8 +180,8 @@ static LLVMValueRef memory_old(th_gen *g, const th_store *store,
   return th_gen_load(g, &load);
 }
 
-static LLVMValueRef memory_sum(th_gen *g, const th_store *store,
-                               LLVMValueRef v, th_dtype dtype) {
+static LLVMValueRef memory_sum(th_gen *g, const th_store *store, LLVMValueRef v,
+                               th_dtype dtype) {
   LLVMValueRef args[] = {memory_old(g, store, dtype), v};
   th_node add = {.kind = TH_NODE_APPLY,
                  .op = TH_OP_add,
