@@ -166,8 +166,9 @@ const th_op_info *th_op_row(th_op op) {
   return &op_rows[op];
 }
 
-const char *th_op_base_name(const char *name, size_t length,
-                            size_t *out_length) {
+// The base name inside such a spelling ("aten.linear.default" -> "linear").
+static const char *op_base_name(const char *name, size_t length,
+                                size_t *out_length) {
   static const char *const prefixes[] = {"torch.ops.", "aten.", "prims."};
   const char *end = name + length;
   for (size_t i = 0; i < TH_COUNT(prefixes); i++) {
@@ -191,42 +192,13 @@ const th_op_info *th_op_find(th_context *ctx, const char *name, size_t length) {
     }
   }
   size_t n = 0;
-  const char *base = th_op_base_name(name, length, &n);
+  const char *base = op_base_name(name, length, &n);
   for (int op = 1; op < TH_OP_COUNT; op++) {
     if (strlen(op_rows[op].name) == n && !memcmp(op_rows[op].name, base, n)) {
       return &op_rows[op];
     }
   }
   return NULL;
-}
-
-static bool op_glob(const char *glob, const char *glob_end, const char *text) {
-  const char *star = NULL, *back = NULL;
-  while (*text) {
-    if (glob < glob_end && *glob == '*') {
-      star = ++glob;
-      back = text;
-    } else if (glob < glob_end && (*glob == '?' || *glob == *text)) {
-      glob++;
-      text++;
-    } else if (star) {
-      glob = star;
-      text = ++back;
-    } else {
-      return false;
-    }
-  }
-  while (glob < glob_end && *glob == '*') {
-    glob++;
-  }
-  return glob == glob_end;
-}
-
-bool th_op_matches(const char *glob, const th_op_info *op) {
-  size_t n = 0;
-  const char *base = th_op_base_name(glob, strlen(glob), &n);
-  return op_glob(glob, glob + strlen(glob), op->name) ||
-         op_glob(base, base + n, op->name);
 }
 
 static op_user *op_user_table(th_context *ctx) {

@@ -95,13 +95,6 @@ const th_op_info *th_op_row(th_op op);
 // linear, aten.linear, aten.linear.default, ns::name.  NULL: unknown.
 const th_op_info *th_op_find(th_context *ctx, const char *name, size_t length);
 
-// The base name inside such a spelling ("aten.linear.default" -> "linear").
-const char *th_op_base_name(const char *name, size_t length,
-                            size_t *out_length);
-
-// Does a glob (* and ?) match an operation, whatever spelling it has?
-bool th_op_matches(const char *glob, const th_op_info *op);
-
 // Adds a user operation to the context; copies the strings.
 typedef struct th_user_op {
   const char *name; // with "::"
