@@ -50,12 +50,6 @@ void th_emit_function(th_emit *e, const char *name, LLVMTypeRef result,
   LLVMPositionBuilderAtEnd(e->builder, th_emit_block(e, "entry"));
 }
 
-void th_emit_attribute(th_emit *e, const char *key, const char *value) {
-  LLVMAttributeRef attribute = LLVMCreateStringAttribute(
-      e->context, key, (unsigned)strlen(key), value, (unsigned)strlen(value));
-  LLVMAddAttributeAtIndex(e->function, LLVMAttributeFunctionIndex, attribute);
-}
-
 static LLVMAttributeRef emit_enum_attribute(const th_emit *e, const char *name,
                                             uint64_t value) {
   unsigned kind = LLVMGetEnumAttributeKindForName(name, strlen(name));

@@ -93,8 +93,6 @@ void th_emit_deinit(th_emit *e);
 // Its parameters are LLVMGetParam(e->function, i).
 void th_emit_function(th_emit *e, const char *name, LLVMTypeRef result,
                       LLVMTypeRef *params, unsigned count);
-// "key"="value" on the current function, e.g. "prefer-vector-width"="512".
-void th_emit_attribute(th_emit *e, const char *key, const char *value);
 // An attribute of LLVM's own; `index` 0 is the result, 1 the first parameter,
 // LLVMAttributeFunctionIndex the function.
 void th_emit_attribute_enum(th_emit *e, unsigned index, const char *name,

@@ -21,9 +21,9 @@ th_node *th_nest_fail(th_nest *n, const th_stmt *stmt, const char *fmt, ...) {
     va_start(args, fmt);
     char *text = th_arena_vprintf(n->arena, fmt, args);
     va_end(args);
-    n->status = th_error(n->ctx, TH_UNSUPPORTED, stmt ? stmt->loc : TH_NOWHERE,
-                         "%s: host kernel: %s",
-                         stmt ? stmt->op->name : "kernel", text);
+    n->status =
+        th_error(n->ctx, TH_UNSUPPORTED, stmt ? stmt->loc : TH_NOWHERE,
+                 "%s: host kernel: %s", stmt ? stmt->op->name : "kernel", text);
   }
   return th_node_number(n, th_int(n->ir, 0), TH_I64);
 }
@@ -90,8 +90,7 @@ const th_expr *th_nest_num(th_nest *n, const th_stmt *stmt, uint16_t arg) {
 }
 
 int64_t th_nest_int(th_nest *n, const th_stmt *stmt, uint16_t arg) {
-  if (stmt->args[arg].kind == TH_ARG_NUM &&
-      th_is_const(stmt->args[arg].num)) {
+  if (stmt->args[arg].kind == TH_ARG_NUM && th_is_const(stmt->args[arg].num)) {
     return stmt->args[arg].num->i;
   }
   th_nest_fail(n, stmt, "argument %u is not a constant", arg);
@@ -118,8 +117,12 @@ typedef struct node_key {
 
 static th_node *nest_intern(th_nest *n, const th_node *like,
                             th_node *const *args) {
-  node_key small = {(int32_t)like->kind, (int32_t)like->dtype,
-                    (int32_t)like->op, like->buffer, like->expr, like->vars,
+  node_key small = {(int32_t)like->kind,
+                    (int32_t)like->dtype,
+                    (int32_t)like->op,
+                    like->buffer,
+                    like->expr,
+                    like->vars,
                     {0}};
   TH_ASSERT(like->arg_count <= TH_COUNT(small.args));
   for (uint32_t i = 0; i < like->arg_count; i++) {
@@ -155,8 +158,7 @@ static uint16_t nest_position(th_nest *n, const th_stmt *stmt) {
 
 th_node *th_node_number(th_nest *n, const th_expr *num, th_dtype dtype) {
   return nest_intern(
-      n, &(th_node){.kind = TH_NODE_NUMBER, .dtype = dtype, .expr = num},
-      NULL);
+      n, &(th_node){.kind = TH_NODE_NUMBER, .dtype = dtype, .expr = num}, NULL);
 }
 
 th_node *th_node_index(th_nest *n, const th_expr *e) {
@@ -171,11 +173,9 @@ th_node *th_node_convert(th_nest *n, th_node *x, th_dtype dtype) {
   if (x->dtype == dtype) {
     return x;
   }
-  return nest_intern(n,
-                     &(th_node){.kind = TH_NODE_CONVERT,
-                                .dtype = dtype,
-                                .arg_count = 1},
-                     &x);
+  return nest_intern(
+      n, &(th_node){.kind = TH_NODE_CONVERT, .dtype = dtype, .arg_count = 1},
+      &x);
 }
 
 th_node *th_node_apply(th_nest *n, th_op op, th_dtype dtype,
@@ -345,14 +345,6 @@ static nest_def *nest_find(const th_nest *n, const th_value *value) {
   return th_map_get_bytes(&n->defs, &value, sizeof value);
 }
 
-const th_stmt *th_nest_def(const th_nest *n, const th_value *value,
-                           uint16_t *out_result) {
-  const nest_def *def = nest_find(n, value);
-  TH_ASSERT(def);
-  *out_result = def->result;
-  return def->stmt;
-}
-
 static const th_expr *nest_offset(th_nest *n, uint16_t buffer,
                                   const th_expr *const *index) {
   const th_type *type = &n->buffers[buffer].type;
@@ -427,8 +419,7 @@ th_store *th_nest_add_store(th_nest *n, const th_value *out, th_node *node,
       buffer = (uint16_t)i;
     }
   }
-  th_store *store =
-      &TH_PUSH(n->arena, n->stores, n->store_count, n->store_cap);
+  th_store *store = &TH_PUSH(n->arena, n->stores, n->store_count, n->store_cap);
   *store = (th_store){.buffer = buffer,
                       .node = node,
                       .offset = nest_offset(n, buffer, index),
@@ -447,9 +438,8 @@ static void nest_add_buffer(th_nest *n, const th_value *value, bool output) {
   const th_expr *stride = th_int(n->ir, 1);
   for (uint8_t i = rank; i-- > 0;) {
     dims[i] = th_nest_import(n, value->type.dims[i]);
-    strides[i] = value->type.strides
-                     ? th_nest_import(n, value->type.strides[i])
-                     : stride;
+    strides[i] = value->type.strides ? th_nest_import(n, value->type.strides[i])
+                                     : stride;
     stride = th_expr_mul(n->ir, stride, dims[i]);
   }
   b->type.dims = dims;
@@ -484,8 +474,7 @@ static void nest_add_values(th_nest *n) {
     const th_stmt *stmt = kernel->body[i];
     for (uint16_t k = 0; k < stmt->out_count; k++) {
       if (stmt->outs[k]) {
-        nest_define(n, stmt->outs[k],
-                    (nest_def){stmt, k, (uint16_t)i, 0});
+        nest_define(n, stmt->outs[k], (nest_def){stmt, k, (uint16_t)i, 0});
       }
     }
   }
@@ -595,8 +584,7 @@ static void nest_store_all(th_nest *n) {
       continue;
     }
     if (nest_same_shape(out, main)) {
-      th_nest_add_store(n, out, th_nest_pull(n, out, index), index,
-                        first.vars);
+      th_nest_add_store(n, out, th_nest_pull(n, out, index), index, first.vars);
     } else {
       nest_store_output(n, out, false);
     }
@@ -650,8 +638,8 @@ static bool nest_take_split(th_nest *n) {
 
 static void nest_release_ir(void *ir) { th_ir_release(ir); }
 
-th_status th_nest_build(th_context *ctx, th_arena *arena,
-                        const th_stmt *kernel, th_nest **out_nest) {
+th_status th_nest_build(th_context *ctx, th_arena *arena, const th_stmt *kernel,
+                        th_nest **out_nest) {
   enum { MAX_SPLITS = 24 };
   th_nest *n = TH_NEW(arena, th_nest);
   n->ctx = ctx;

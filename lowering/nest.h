@@ -184,10 +184,6 @@ void th_nest_reduce_ranges(th_nest *n, uint32_t count,
                            const th_expr *const *extents, th_var_set avoid,
                            const th_expr **out_index, th_var_set *out_vars);
 
-// The statement that makes a value here; NULL: an input.
-const th_stmt *th_nest_def(const th_nest *n, const th_value *value,
-                           uint16_t *out_result);
-
 // Statements that no rule describes, since they write where an index says or
 // in an order: they add their own stores.  False: not one of them.
 bool th_nest_special(th_nest *n, const th_stmt *stmt);
