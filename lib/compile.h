@@ -13,7 +13,6 @@ typedef struct th_compiled {
   const char **texts; // of the traces, made when they are asked for
   th_program *program;
   int64_t passes_ns, codegen_ns;
-  th_buffer explanation; // why claims were declined, when asked for
 } th_compiled;
 
 // Takes the caller's reference of `trace->ir`, also when it fails; `out` is in

@@ -14,7 +14,6 @@ typedef struct th_pipeline {
   uint32_t kernel_number; // hostKernel<N>
   bool explain;           // collect why claims were declined
   th_buffer *explanation;
-  bool fast;             // numerics=fast
   const void *transform; // of a user, while it runs
 } th_pipeline;
 

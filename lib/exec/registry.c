@@ -8,7 +8,7 @@ typedef struct registry {
   th_map by_name; // name -> th_executor
 } registry;
 
-// Old and foreign names.  Each warns once; `to` NULL: not here yet.
+// Old and foreign names.  Each warns once.
 static const struct {
   const char *name, *to;
 } registry_aliases[] = {
