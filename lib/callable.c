@@ -194,8 +194,8 @@ static bool call_is_constant(const th_value *in, const th_program_value *v) {
              : in->type.num->i == v->num.i;
 }
 
-static th_status call_inputs(th_context *ctx, const th_entry *entry,
-                             const th_leaf *inputs, th_program_value *values) {
+static th_status call_inputs(const th_entry *entry, const th_call_args *call,
+                             th_program_value *values) {
   const th_trace *t = entry_trace(entry);
   for (uint32_t i = 0; i < t->input_count; i++) {
     values[i] = (th_program_value){TH_KIND_TENSOR, entry->bound[i], {0}};
@@ -203,9 +203,13 @@ static th_status call_inputs(th_context *ctx, const th_entry *entry,
   for (uint32_t u = 0; u < entry->user_count; u++) {
     uint32_t i = entry->user[u];
     const th_value *in = t->inputs[i];
-    TH_TRY(call_input(ctx, in, &inputs[u], &values[i]));
+    if (in->type.kind == TH_KIND_TENSOR && call->guarded) {
+      values[i].tensor = call->inputs[u].tensor;
+      continue;
+    }
+    TH_TRY(call_input(call->ctx, in, &call->inputs[u], &values[i]));
     if (!call_is_constant(in, &values[i])) {
-      return th_error(ctx, TH_INVALID, TH_NOWHERE,
+      return th_error(call->ctx, TH_INVALID, TH_NOWHERE,
                       "input '%s' has another value than the constant that it "
                       "was traced with",
                       in->name);
@@ -239,12 +243,12 @@ static th_status entry_run(const th_entry *entry, const th_call_args *call,
                            th_program_value *values) {
   uint32_t n = entry_trace(entry)->input_count;
   th_program_value *outs = values + n;
-  TH_TRY(call_inputs(call->ctx, entry, call->inputs, values));
+  TH_TRY(call_inputs(entry, call, values));
   for (size_t i = 0; i < call->output_count; i++) {
     outs[i] = (th_program_value){TH_KIND_TENSOR, call->outputs[i].tensor, {0}};
   }
   TH_TRY(th_program_run(entry->compiled.program, call->ctx, call->threads,
-                        values, n, outs, call->output_count));
+                        call->guarded, values, n, outs, call->output_count));
   for (size_t i = 0; i < call->output_count; i++) {
     call_output(th_program_leaf(entry->compiled.program, i), &outs[i],
                 &call->outputs[i]);
@@ -300,9 +304,12 @@ th_status th_entry_call(th_callable *callable, th_entry *entry,
 th_status th_call_leaves(th_callable *callable, const th_call_options *options,
                          const th_leaf *inputs, size_t input_count,
                          th_leaf *outputs, size_t output_count) {
-  th_call_args call = {callable->ctx, callable->options.threads,
-                       inputs,        input_count,
-                       outputs,       output_count};
+  th_call_args call = {.ctx = callable->ctx,
+                       .threads = callable->options.threads,
+                       .inputs = inputs,
+                       .input_count = input_count,
+                       .outputs = outputs,
+                       .output_count = output_count};
   if (options && options->diagnostics) {
     call.ctx = options->diagnostics;
   }
@@ -316,8 +323,8 @@ th_status th_call_leaves(th_callable *callable, const th_call_options *options,
 th_status th_call(th_callable *callable, th_tensor *const *inputs,
                   size_t input_count, th_tensor **outputs,
                   size_t output_count) {
-  enum { FEW = 64 };
-  th_leaf few[FEW] = {{TH_LEAF_NONE, NULL, 0, 0, NULL}};
+  enum { FEW = 128 };
+  th_leaf few[FEW];
   size_t n = input_count + output_count;
   th_leaf *leaves = n <= FEW ? few : th_malloc(n * sizeof *leaves);
   if (!leaves) {

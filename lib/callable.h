@@ -24,6 +24,7 @@ typedef struct th_entry {
 typedef struct th_call_args {
   th_context *ctx; // for diagnostics
   int threads;
+  bool guarded; // the inputs were compared with the entry
   const th_leaf *inputs;
   size_t input_count;
   th_leaf *outputs;

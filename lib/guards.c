@@ -148,7 +148,7 @@ static bool guard_strides_hold(const th_guard *g, const th_tensor *t) {
 
 static bool guard_tensor_holds(const th_guard *g, const th_tensor *t) {
   if (!t || t->dtype != g->dtype || t->rank != g->rank ||
-      !th_device_equal(t->device, g->device)) {
+      t->device.type != g->device.type || t->device.index != g->device.index) {
     return false;
   }
   for (int d = 0; d < g->rank; d++) {

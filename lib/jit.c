@@ -533,7 +533,9 @@ static th_status jit_call(th_callable *callable, const th_call_args *call) {
   }
   TH_TRY(
       jit_find(callable, call->ctx, call->inputs, call->input_count, &entry));
-  return th_entry_call(callable, entry, call);
+  th_call_args guarded = *call;
+  guarded.guarded = !((const jit_function *)callable->function)->trusting;
+  return th_entry_call(callable, entry, &guarded);
 }
 
 // ---- making and freeing

@@ -202,9 +202,8 @@ const th_view *th_run_list_tensor(const th_run *run, uint32_t arg,
 
 int64_t th_run_list_int(const th_run *run, uint32_t arg, uint32_t index) {
   const th_rt_arg *a = call_at(run, arg);
-  return a->kind == TH_ARG_LIST && index < a->count
-             ? call_int(&a->items[index])
-             : 0;
+  return a->kind == TH_ARG_LIST && index < a->count ? call_int(&a->items[index])
+                                                    : 0;
 }
 
 uint32_t th_run_out_count(const th_run *run) { return run->stmt->out_count; }
@@ -213,8 +212,8 @@ const th_view *th_run_out(const th_run *run, uint32_t out) {
   return out < run->stmt->out_count ? run->outs[out] : NULL;
 }
 
-th_status th_run_alloc(th_run *run, uint32_t out, int rank,
-                       const int64_t *dims, const th_view **out_view) {
+th_status th_run_alloc(th_run *run, uint32_t out, int rank, const int64_t *dims,
+                       const th_view **out_view) {
   th_frame *call = run->call;
   const th_value *value = run->stmt->outs[out];
   uint32_t base = call->program->base_of[value->id];
@@ -228,7 +227,7 @@ th_status th_run_alloc(th_run *run, uint32_t out, int rank,
       s->symbols[dim->symbol->index].i = dims[d];
     }
   }
-  TH_TRY(th_sizes_value(call, s, value));
+  TH_TRY(th_sizes_value(call, value));
   call->block->bases[base] = t->data;
   call->block->views[value->id] = s->views[value->id];
   call->block->views[value->id].data = t->data;

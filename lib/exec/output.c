@@ -5,6 +5,13 @@
 
 #include <string.h>
 
+// Most storages lie apart, which is seen at once.
+static bool output_meets(const th_tensor *a, const th_tensor *b) {
+  const th_storage *s = a->storage, *t = b->storage;
+  return s->data < t->data + t->size && t->data < s->data + s->size &&
+         th_tensor_overlaps(a, b);
+}
+
 // The buffer's memory is the caller's tensor when that is what the leaf is: all
 // of the buffer, row-major, and nobody's input.
 static bool output_fits(const th_frame *call, const th_value *value,
@@ -22,7 +29,7 @@ static bool output_fits(const th_frame *call, const th_value *value,
   }
   for (uint32_t i = 0; i < call->program->trace->input_count; i++) {
     if (call->inputs[i].kind == TH_KIND_TENSOR && call->inputs[i].tensor &&
-        th_tensor_overlaps(call->inputs[i].tensor, t)) {
+        output_meets(call->inputs[i].tensor, t)) {
       return false;
     }
   }
@@ -43,8 +50,8 @@ static th_status output_check_given(th_frame *call, uint32_t leaf) {
   const th_arg *arg = call->program->leaves[leaf];
   const th_tensor *t = call->outputs[leaf].tensor;
   if (arg->kind != TH_ARG_VALUE) {
-    return th_error(call->ctx, TH_INVALID, TH_NOWHERE,
-                    "output %u is no tensor", leaf);
+    return th_error(call->ctx, TH_INVALID, TH_NOWHERE, "output %u is no tensor",
+                    leaf);
   }
   const th_view *v = &call->sizes->views[arg->value->id];
   bool same = t->dtype == v->dtype && t->rank == v->rank;
@@ -88,6 +95,14 @@ static th_status output_window(th_frame *call, const th_value *value,
                              v->strides, NULL, NULL, out);
 }
 
+static bool output_is_whole(const th_tensor *holder, const th_view *v) {
+  bool same = v->data == holder->data && v->rank == holder->rank;
+  for (int d = 0; same && d < v->rank; d++) {
+    same = v->dims[d] == holder->dims[d] && v->strides[d] == holder->strides[d];
+  }
+  return same && v->dtype == holder->dtype;
+}
+
 // What a value is, as a tensor of the caller's.
 static th_status output_tensor(th_frame *call, const th_value *value,
                                th_tensor **out) {
@@ -96,6 +111,10 @@ static th_status output_tensor(th_frame *call, const th_value *value,
   const th_view *v = th_call_view(call, value);
   th_tensor *holder = call->owned[base];
   th_tensor *window = NULL;
+  if (holder && output_is_whole(holder, v)) {
+    *out = th_tensor_retain(holder);
+    return TH_OK;
+  }
   if (holder) {
     int64_t bytes = (char *)v->data - holder->data, numel = 1;
     for (int d = 0; d < v->rank; d++) {
@@ -108,8 +127,8 @@ static th_status output_tensor(th_frame *call, const th_value *value,
   }
   // An input (or a window on one), or memory of the slab: a copy.
   TH_TRY(output_window(call, value, &window));
-  th_status status = th_tensor_empty(call->ctx, v->dtype, v->rank, v->dims,
-                                     out);
+  th_status status =
+      th_tensor_empty(call->ctx, v->dtype, v->rank, v->dims, out);
   if (status == TH_OK) {
     status = th_tensor_copy(call->ctx, *out, window);
   }
@@ -241,12 +260,13 @@ static th_status output_all(th_frame *call, th_program_value *made) {
 
 th_status th_outputs_finish(th_frame *call) {
   enum { FEW = 32 };
-  th_program_value few[FEW] = {{0}};
+  th_program_value few[FEW];
   uint32_t n = call->program->leaf_count;
-  th_program_value *made = n <= FEW ? few : th_calloc(n, sizeof *made);
+  th_program_value *made = n <= FEW ? few : th_malloc(n * sizeof *made);
   if (!made) {
     return th_error(call->ctx, TH_NO_MEMORY, TH_NOWHERE, "out of memory");
   }
+  memset(made, 0, n * sizeof *made);
   th_status status = output_all(call, made);
   for (uint32_t i = 0; i < n; i++) {
     th_tensor_release(made[i].tensor);

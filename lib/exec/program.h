@@ -43,10 +43,13 @@ typedef struct th_program_value {
 // `outputs` follow the flattened tree under 'output' (every leaf: tensors,
 // numbers, None); an entry with a tensor is written in place, others are made
 // and owned by the caller.  `mutated` inputs are written back last, into the
-// input tensors; a call that fails changes nothing.
+// input tensors; a call that fails changes nothing.  `guarded`: the caller has
+// compared dtypes and ranks, and sizes and strides where the trace has
+// constants.
 th_status th_program_run(th_program *program, th_context *ctx, int threads,
-                         const th_program_value *inputs, size_t input_count,
-                         th_program_value *outputs, size_t output_count);
+                         bool guarded, const th_program_value *inputs,
+                         size_t input_count, th_program_value *outputs,
+                         size_t output_count);
 
 // Leaves of the tree under 'output', in order (values, numbers, strings, None).
 size_t th_program_output_count(const th_program *program);

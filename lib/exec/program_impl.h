@@ -65,7 +65,8 @@ typedef struct th_size_rule {
 } th_size_rule;
 
 typedef struct th_sizes {
-  uint64_t used; // for the LRU
+  uint64_t serial; // of the program's sets of sizes; never 0
+  uint64_t used;   // for the LRU
   uint32_t users; // calls under way
   bool retired;   // out of the table: the last user frees it
   th_scalar *symbols;
@@ -83,7 +84,8 @@ typedef struct th_sizes {
 
 typedef struct th_block {
   char **bases;
-  th_view *views; // by value id, with data
+  th_view *views;        // by value id, with data
+  uint64_t views_serial; // th_sizes.serial whose shapes they have
   char *slab;
   int64_t slab_cap;
 } th_block;
@@ -117,6 +119,7 @@ struct th_program {
   pthread_mutex_t lock;
   th_sizes *sizes[TH_SIZES_KEPT];
   uint64_t clock;
+  atomic_uint_fast64_t serial; // of the newest th_sizes
   _Atomic(th_block *) blocks[TH_BLOCKS_KEPT];
   atomic_bool busy; // a program that mutates runs one call at a time
   bool profiling;
@@ -128,6 +131,8 @@ struct th_program {
 struct th_frame {
   th_program *program;
   th_context *ctx;
+  th_unwind unwind; // of this call: many may share the context
+  bool guarded;     // somebody compared the inputs with the trace
   int threads;
   th_sizes *sizes;
   th_block *block;
@@ -152,9 +157,10 @@ th_status th_sizes_get(th_frame *call, th_sizes **out);
 void th_sizes_put(th_frame *call);
 th_status th_sizes_fixed(th_frame *call);
 void th_sizes_free(th_sizes *sizes);
-// Shape and offset of one value (data-dependent programs, after its step).
-th_status th_sizes_value(th_frame *call, th_sizes *s, const th_value *value);
-th_status th_sizes_step(th_frame *call, th_sizes *s, uint32_t step);
+// Shape and offset of one value, numbers of one step (data-dependent programs,
+// when their turn comes).
+th_status th_sizes_value(th_frame *call, const th_value *value);
+th_status th_sizes_step(th_frame *call, uint32_t step);
 // Elements from the operand's first one to that of result `out` of a window.
 // Makes numbers: only while the program is made.
 const th_expr *th_window_offset(th_ir *ir, const th_stmt *stmt, uint32_t out);

@@ -9,7 +9,7 @@
 #include <time.h>
 
 th_status th_frame_error(th_frame *call, const th_stmt *stmt, th_status status,
-                        const char *fmt, ...) {
+                         const char *fmt, ...) {
   char text[512];
   va_list args;
   va_start(args, fmt);
@@ -56,24 +56,35 @@ static bool run_strides_fit(const th_tensor *t, const th_view *view) {
 }
 
 // The input's memory, or that of a copy with the strides that the trace has.
-static th_status run_bind_input(th_frame *call, uint32_t i) {
-  th_program *p = call->program;
-  const th_value *in = p->trace->inputs[i];
-  if (in->type.kind != TH_KIND_TENSOR) {
-    return TH_OK;
-  }
+static th_status run_bind_copy(th_frame *call, uint32_t i) {
+  const th_value *in = call->program->trace->inputs[i];
   th_tensor *t = call->inputs[i].tensor;
-  const th_view *view = &call->sizes->views[in->id];
-  if (!run_strides_fit(t, view) && th_tensor_numel(t) > 0) {
-    if (in->type.strides) {
-      return th_error(call->ctx, TH_SHAPE, TH_NOWHERE,
-                      "input '%s' has other strides than it was compiled for",
-                      in->name);
-    }
-    TH_TRY(th_tensor_contiguous(call->ctx, t, &call->input_copies[i]));
-    t = call->input_copies[i];
+  if (in->type.strides) {
+    return th_error(call->ctx, TH_SHAPE, TH_NOWHERE,
+                    "input '%s' has other strides than it was compiled for",
+                    in->name);
   }
-  call->block->bases[p->base_of[in->id]] = t->data;
+  TH_TRY(th_tensor_contiguous(call->ctx, t, &call->input_copies[i]));
+  call->block->bases[i + 1] = call->input_copies[i]->data;
+  return TH_OK;
+}
+
+// Bases of inputs follow the slab.
+static th_status run_bind_inputs(th_frame *call) {
+  const th_trace *trace = call->program->trace;
+  bool as_typed = call->guarded && call->program->is_static;
+  for (uint32_t i = 0; i < trace->input_count; i++) {
+    const th_value *in = trace->inputs[i];
+    const th_tensor *t = call->inputs[i].tensor;
+    if (in->type.kind != TH_KIND_TENSOR) {
+      call->block->bases[i + 1] = NULL;
+    } else if (as_typed || run_strides_fit(t, &call->sizes->views[in->id]) ||
+               th_tensor_numel(t) == 0) {
+      call->block->bases[i + 1] = t->data;
+    } else {
+      TH_TRY(run_bind_copy(call, i));
+    }
+  }
   return TH_OK;
 }
 
@@ -138,10 +149,19 @@ static void run_point(th_frame *call, const th_value *value) {
   view->data = base ? base + call->sizes->offsets[value->id] : NULL;
 }
 
+// Shapes stay in the block from call to call; addresses are new.
 static void run_point_all(th_frame *call) {
-  const th_trace *t = call->program->trace;
-  for (uint32_t i = 1; i < t->value_count; i++) {
-    run_point(call, t->values[i]);
+  const th_program *p = call->program;
+  const int64_t *offsets = call->sizes->offsets;
+  th_block *block = call->block;
+  uint32_t count = p->trace->value_count;
+  if (block->views_serial != call->sizes->serial) {
+    memcpy(block->views, call->sizes->views, count * sizeof *block->views);
+    block->views_serial = call->sizes->serial;
+  }
+  for (uint32_t i = 1; i < count; i++) {
+    char *base = block->bases[p->base_of[i]];
+    block->views[i].data = base ? base + offsets[i] : NULL;
   }
 }
 
@@ -153,7 +173,7 @@ static th_status run_lazy_value(th_frame *call, const th_value *value) {
     return TH_OK;
   }
   uint32_t base = p->base_of[value->id];
-  TH_TRY(th_sizes_value(call, call->sizes, value));
+  TH_TRY(th_sizes_value(call, value));
   if (!p->windows[value->id].from && !call->block->bases[base]) {
     const th_view *v = &call->sizes->views[value->id];
     TH_TRY(th_tensor_empty(call->ctx, v->dtype, v->rank, v->dims,
@@ -173,7 +193,7 @@ static th_status run_lazy_step(th_frame *call, uint32_t index) {
       TH_TRY(run_lazy_value(call, stmt->outs[i]));
     }
   }
-  return th_sizes_step(call, call->sizes, index);
+  return th_sizes_step(call, index);
 }
 
 // ---- kernels
@@ -208,8 +228,8 @@ static th_status run_kernel_failed(th_frame *call, const th_step *step,
   switch (error->code) {
   case TH_KERNEL_INDEX:
     return th_frame_error(call, stmt, TH_INVALID,
-                         "index %lld is out of range for size %lld",
-                         (long long)error->value, (long long)error->limit);
+                          "index %lld is out of range for size %lld",
+                          (long long)error->value, (long long)error->limit);
   case TH_KERNEL_DIVIDE:
     return th_frame_error(call, stmt, TH_INVALID, "integer division by zero");
   default:
@@ -299,12 +319,12 @@ static th_status run_step_cond(th_frame *call, th_step *step) {
   }
   if (status == TH_OK) {
     th_frame inner = {.program = branch,
-                     .ctx = call->ctx,
-                     .threads = call->threads,
-                     .inputs = values,
-                     .inherit = call->sizes->symbols,
-                     .outputs = values + n,
-                     .output_count = m};
+                      .ctx = call->ctx,
+                      .threads = call->threads,
+                      .inputs = values,
+                      .inherit = call->sizes->symbols,
+                      .outputs = values + n,
+                      .output_count = m};
     status = th_program_run_call(&inner);
   }
   if (status == TH_OK) {
@@ -358,11 +378,16 @@ static void run_watch(th_frame *call, const th_step *step, bool after) {
 static th_status run_step(th_frame *call, uint32_t index) {
   th_step *step = &call->program->steps[index];
   switch (step->kind) {
-  case TH_STEP_KERNEL: return run_step_kernel(call, index);
-  case TH_STEP_CALL: return th_step_call(call, step);
-  case TH_STEP_COND: return run_step_cond(call, step);
-  case TH_STEP_ASSERT: return run_step_assert(call, step);
-  case TH_STEP_WINDOW: return TH_OK;
+  case TH_STEP_KERNEL:
+    return run_step_kernel(call, index);
+  case TH_STEP_CALL:
+    return th_step_call(call, step);
+  case TH_STEP_COND:
+    return run_step_cond(call, step);
+  case TH_STEP_ASSERT:
+    return run_step_assert(call, step);
+  case TH_STEP_WINDOW:
+    return TH_OK;
   }
   return TH_OK;
 }
@@ -394,10 +419,10 @@ static th_status run_steps(th_frame *call) {
 
 static th_status run_in_memory(th_frame *call) {
   th_program *p = call->program;
-  memset(call->block->bases, 0, p->base_count * sizeof(char *));
-  for (uint32_t i = 0; i < p->trace->input_count; i++) {
-    TH_TRY(run_bind_input(call, i));
-  }
+  uint32_t first = p->trace->input_count + 1;
+  memset(call->block->bases + first, 0,
+         (p->base_count - first) * sizeof(char *));
+  TH_TRY(run_bind_inputs(call));
   TH_TRY(run_slab(call));
   if (!p->data_sizes) {
     TH_TRY(th_outputs_prepare(call));
@@ -410,27 +435,32 @@ static th_status run_in_memory(th_frame *call) {
 static void run_release(th_frame *call) {
   th_program *p = call->program;
   for (uint32_t i = 0; i < p->trace->input_count; i++) {
-    th_tensor_release(call->input_copies[i]);
+    if (call->input_copies[i]) {
+      th_tensor_release(call->input_copies[i]);
+    }
   }
-  for (uint32_t i = 0; i < p->base_count; i++) {
-    th_tensor_release(call->owned[i]);
+  for (uint32_t i = p->trace->input_count + 1; i < p->base_count; i++) {
+    if (call->owned[i]) {
+      th_tensor_release(call->owned[i]);
+    }
   }
   th_scratch_drop(call, NULL);
 }
 
 th_status th_program_run_call(th_frame *call) {
-  enum { FEW = 128 };
+  enum { FEW = 256 };
   th_program *p = call->program;
-  th_tensor *few[FEW] = {0};
+  th_tensor *few[FEW];
   uint32_t inputs = p->trace->input_count;
-  for (uint32_t i = 0; i < inputs; i++) {
+  for (uint32_t i = 0; i < inputs && !call->guarded; i++) {
     TH_TRY(run_check_input(call, i));
   }
   size_t n = inputs + p->base_count;
-  th_tensor **tensors = n <= FEW ? few : th_calloc(n, sizeof *tensors);
+  th_tensor **tensors = n <= FEW ? few : th_malloc(n * sizeof *tensors);
   if (!tensors) {
     return th_error(call->ctx, TH_NO_MEMORY, TH_NOWHERE, "out of memory");
   }
+  memset(tensors, 0, n * sizeof *tensors);
   call->input_copies = tensors;
   call->owned = tensors + inputs;
   th_status status = th_sizes_get(call, &call->sizes);
@@ -450,8 +480,9 @@ th_status th_program_run_call(th_frame *call) {
 }
 
 th_status th_program_run(th_program *program, th_context *ctx, int threads,
-                         const th_program_value *inputs, size_t input_count,
-                         th_program_value *outputs, size_t output_count) {
+                         bool guarded, const th_program_value *inputs,
+                         size_t input_count, th_program_value *outputs,
+                         size_t output_count) {
   if (input_count != program->trace->input_count ||
       output_count != program->leaf_count) {
     return th_error(ctx, TH_INVALID, TH_NOWHERE,
@@ -467,11 +498,12 @@ th_status th_program_run(th_program *program, th_context *ctx, int threads,
                     "inputs or keeps state");
   }
   th_frame call = {.program = program,
-                  .ctx = ctx,
-                  .threads = threads,
-                  .inputs = inputs,
-                  .outputs = outputs,
-                  .output_count = output_count};
+                   .ctx = ctx,
+                   .guarded = guarded,
+                   .threads = threads,
+                   .inputs = inputs,
+                   .outputs = outputs,
+                   .output_count = output_count};
   th_status status = th_program_run_call(&call);
   atomic_fetch_add_explicit(&program->calls, 1, memory_order_relaxed);
   if (alone) {

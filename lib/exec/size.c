@@ -53,16 +53,13 @@ static const th_expr *size_diagonal_offset(th_ir *ir, const th_stmt *stmt) {
   int64_t d1 = size_dim_of(ir, &stmt->args[2], x->rank)->i;
   int64_t d2 = size_dim_of(ir, &stmt->args[3], x->rank)->i;
   bool below = th_is_const(offset) && offset->i < 0;
-  const th_expr *stride =
-      th_type_stride(ir, x, (uint8_t)(below ? d1 : d2));
-  const th_expr *steps =
-      below ? th_int(ir, -offset->i) : offset;
+  const th_expr *stride = th_type_stride(ir, x, (uint8_t)(below ? d1 : d2));
+  const th_expr *steps = below ? th_int(ir, -offset->i) : offset;
   return th_expr_mul(ir, steps, stride);
 }
 
 // In elements.
-const th_expr *th_window_offset(th_ir *ir, const th_stmt *stmt,
-                                uint32_t out) {
+const th_expr *th_window_offset(th_ir *ir, const th_stmt *stmt, uint32_t out) {
   const th_type *x = &stmt->args[0].value->type;
   const th_expr *zero = th_int(ir, 0);
   int64_t dim = 0;
@@ -152,7 +149,8 @@ static th_status size_offset(th_frame *call, th_sizes *s,
   return TH_OK;
 }
 
-th_status th_sizes_value(th_frame *call, th_sizes *s, const th_value *value) {
+static th_status size_value(th_frame *call, th_sizes *s,
+                            const th_value *value) {
   if (value->type.kind != TH_KIND_TENSOR) {
     return TH_OK;
   }
@@ -172,8 +170,8 @@ static int64_t size_bytes(const th_view *view) {
       return -1;
     }
   }
-  return __builtin_mul_overflow(elements,
-                                (int64_t)th_dtype_size(view->dtype), &bytes)
+  return __builtin_mul_overflow(elements, (int64_t)th_dtype_size(view->dtype),
+                                &bytes)
              ? -1
              : bytes;
 }
@@ -198,10 +196,10 @@ static th_status size_plan(th_frame *call, th_sizes *s) {
     if (p->base_of_buffer[i] != TH_BASE_SLAB) {
       continue;
     }
-    items[n] = (th_slab_item){
-        .size = size_bytes(&s->views[p->buffers.owner[i]->id]),
-        .first = p->buffers.first[i],
-        .last = p->buffers.last[i]};
+    items[n] =
+        (th_slab_item){.size = size_bytes(&s->views[p->buffers.owner[i]->id]),
+                       .first = p->buffers.first[i],
+                       .last = p->buffers.last[i]};
     which[n++] = i;
   }
   s->slab_bytes = th_slab_plan(&s->arena, items, n);
@@ -296,7 +294,7 @@ static void size_start_equal(th_frame *call, th_sizes *s) {
 // ---- steps
 
 // In a program whose sizes depend on data the steps before this one have run.
-th_status th_sizes_step(th_frame *call, th_sizes *s, uint32_t index) {
+static th_status size_step(th_frame *call, th_sizes *s, uint32_t index) {
   if (call->program->data_sizes && index > 0) {
     size_known_results(call->program->steps[index - 1].stmt, s->known);
     TH_TRY(size_check_equal(call, s));
@@ -317,13 +315,39 @@ th_status th_sizes_step(th_frame *call, th_sizes *s, uint32_t index) {
   return size_eval(call, s, k->extent, &s->extents[index]);
 }
 
+// ---- what becomes known while the program runs
+
+typedef struct size_late {
+  th_frame *call;
+  const th_value *value; // NULL: a step
+  uint32_t step;
+} size_late;
+
+static th_status size_now(void *user) {
+  const size_late *l = user;
+  return l->value ? size_value(l->call, l->call->sizes, l->value)
+                  : size_step(l->call, l->call->sizes, l->step);
+}
+
+th_status th_sizes_value(th_frame *call, const th_value *value) {
+  size_late late = {call, value, 0};
+  return th_protect(&call->unwind, size_now, &late);
+}
+
+th_status th_sizes_step(th_frame *call, uint32_t step) {
+  size_late late = {call, NULL, step};
+  return th_protect(&call->unwind, size_now, &late);
+}
+
+// ---- all of it
+
 static th_status size_fill(th_frame *call, th_sizes *s) {
   th_program *p = call->program;
   const th_trace *t = p->trace;
   size_start_equal(call, s);
   TH_TRY(size_check_equal(call, s));
   for (uint32_t i = 0; i < t->input_count; i++) {
-    TH_TRY(th_sizes_value(call, s, t->inputs[i]));
+    TH_TRY(size_value(call, s, t->inputs[i]));
   }
   if (p->data_sizes) {
     return TH_OK; // the rest when the steps come
@@ -340,7 +364,7 @@ static th_status size_fill(th_frame *call, th_sizes *s) {
     }
   }
   for (uint32_t i = 0; i < p->step_count; i++) {
-    TH_TRY(th_sizes_step(call, s, i));
+    TH_TRY(size_step(call, s, i));
   }
   return TH_OK;
 }
@@ -407,9 +431,10 @@ static th_status size_new(th_frame *call, const th_scalar *symbols,
     return th_error(call->ctx, TH_NO_MEMORY, TH_NOWHERE, "out of memory");
   }
   s->symbol_count = call->program->ir->symbol_count;
-  th_arena_init(&s->arena, &call->ctx->unwind);
+  s->serial = atomic_fetch_add(&call->program->serial, 1) + 1;
+  th_arena_init(&s->arena, &call->unwind);
   size_make_args args = {call, s, symbols};
-  th_status status = th_protect(&call->ctx->unwind, size_make, &args);
+  th_status status = th_protect(&call->unwind, size_make, &args);
   if (status != TH_OK) {
     th_sizes_free(s);
     return status;
@@ -420,31 +445,41 @@ static th_status size_new(th_frame *call, const th_scalar *symbols,
 
 // ---- the symbols that the inputs give
 
-static th_status size_mismatch(th_frame *call, const th_size_rule *rule,
-                               int64_t wanted) {
-  const th_trace *t = call->program->trace;
-  const th_value *in = t->inputs[rule->input];
-  th_buffer text;
+typedef struct size_wrong {
+  th_frame *call;
+  const th_size_rule *rule;
+  int64_t wanted;
+} size_wrong;
+
+static th_status size_tell(void *user) {
+  const size_wrong *w = user;
+  const th_value *in = w->call->program->trace->inputs[w->rule->input];
+  const th_tensor *tensor = w->call->inputs[w->rule->input].tensor;
   char got[512];
+  th_buffer text;
   th_arena scratch;
-  th_arena_init(&scratch, &call->ctx->unwind);
+  th_arena_init(&scratch, &w->call->unwind);
   th_buffer_init(&text, &scratch);
   th_type_print(&text, &in->type);
-  th_tensor_describe(call->inputs[rule->input].tensor, got, sizeof got);
+  th_tensor_describe(tensor, got, sizeof got);
   th_status status = th_error(
-      call->ctx, TH_SHAPE, TH_NOWHERE,
+      w->call->ctx, TH_SHAPE, TH_NOWHERE,
       "input '%s': dimension %u is %lld, not %lld: %s where \"%s\" is wanted",
-      in->name, rule->dim,
-      (long long)th_tensor_dims(call->inputs[rule->input].tensor)[rule->dim],
-      (long long)wanted, got, text.data);
+      in->name, w->rule->dim, (long long)tensor->dims[w->rule->dim],
+      (long long)w->wanted, got, text.data);
   th_arena_deinit(&scratch);
   return status;
 }
 
+static th_status size_mismatch(th_frame *call, const th_size_rule *rule,
+                               int64_t wanted) {
+  size_wrong wrong = {call, rule, wanted};
+  return th_protect(&call->unwind, size_tell, &wrong);
+}
+
 static th_status size_bind(th_frame *call, const th_size_rule *rule,
                            th_scalar *symbols) {
-  int64_t got =
-      call->inputs[rule->input].tensor->dims[rule->dim];
+  int64_t got = call->inputs[rule->input].tensor->dims[rule->dim];
   const th_symbol *symbol = call->program->ir->symbol_list[rule->symbol];
   int64_t value = (got - rule->add) / rule->scale;
   if ((got - rule->add) % rule->scale != 0 || value < symbol->min ||
@@ -540,6 +575,10 @@ static th_status size_get_for(th_frame *call, const th_scalar *symbols,
 
 th_status th_sizes_get(th_frame *call, th_sizes **out) {
   enum { FEW = 64 };
+  if (call->guarded && call->program->is_static) {
+    *out = call->program->sizes[0];
+    return TH_OK;
+  }
   th_scalar few[FEW] = {{0}};
   uint32_t n = call->program->ir->symbol_count;
   th_scalar *symbols = n <= FEW ? few : th_calloc(n, sizeof *symbols);
