@@ -121,8 +121,7 @@ static void canonical_stmt(canonical_state *s, const th_stmt *stmt) {
       th_buffer_puts(s->out, "- ");
     }
   }
-  th_buffer_printf(s->out, "= %s%s", stmt->op->name,
-                   stmt->in_place ? "_" : "");
+  th_buffer_printf(s->out, "= %s%s", stmt->op->name, stmt->in_place ? "_" : "");
   for (uint16_t i = 0; i < stmt->arg_count; i++) {
     canonical_arg(s, &stmt->args[i]);
   }

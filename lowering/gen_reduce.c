@@ -219,8 +219,8 @@ typedef struct reduce_pair {
 } reduce_pair;
 
 // The better of two: larger (smaller), NaN before all, the first of equals.
-static reduce_pair reduce_better(th_gen *g, const th_node *node,
-                                 reduce_pair a, reduce_pair b) {
+static reduce_pair reduce_better(th_gen *g, const th_node *node, reduce_pair a,
+                                 reduce_pair b) {
   th_emit *e = &g->e;
   th_dtype dtype = reduce_dtype(node);
   bool max = node->op == TH_OP_argmax;
@@ -254,9 +254,9 @@ static void reduce_step_arg(th_gen *g, const th_node *node, reduce_acc *acc,
   LLVMBuilderRef b = e->builder;
   bool vector = LLVMGetTypeKind(acc->type[v]) == LLVMVectorTypeKind;
   LLVMValueRef at = th_gen_expr(g, node->expr);
-  reduce_pair old = {LLVMBuildLoad2(b, acc->type[v], acc->value[v], ""),
-                     LLVMBuildLoad2(b, acc->position_type[v],
-                                    acc->position[v], "")};
+  reduce_pair old = {
+      LLVMBuildLoad2(b, acc->type[v], acc->value[v], ""),
+      LLVMBuildLoad2(b, acc->position_type[v], acc->position[v], "")};
   reduce_pair now = {x, vector ? th_gen_widen(g, at) : at};
   reduce_pair best = reduce_better(g, node, old, now);
   if (g->mask) {
@@ -364,12 +364,12 @@ static LLVMValueRef reduce_finish(th_gen *g, const th_node *node,
     if (by_lanes && LLVMGetTypeKind(acc->type[v]) == LLVMVectorTypeKind) {
       part.value = th_emit_reduce_lanes(e, part.value, reduce_fold_fn, &fold);
     }
-    total.value = v == first
-                      ? part.value
-                      : reduce_combine(g, node, total.value, part.value);
+    total.value = v == first ? part.value
+                             : reduce_combine(g, node, total.value, part.value);
   }
-  return reduce_is_arg(node) ? total.position
-                             : th_convert_round(&g->e, total.value, node->dtype);
+  return reduce_is_arg(node)
+             ? total.position
+             : th_convert_round(&g->e, total.value, node->dtype);
 }
 
 // ---- loops
@@ -402,9 +402,9 @@ typedef struct reduce_around {
 
 static reduce_around reduce_leave(th_gen *g, const th_node *node) {
   th_nest *n = g->nest;
-  reduce_around around = {TH_NEW_ARRAY(n->arena, LLVMValueRef,
-                                       n->node_count + 1),
-                          g->mask, g->lane, g->lanes};
+  reduce_around around = {
+      TH_NEW_ARRAY(n->arena, LLVMValueRef, n->node_count + 1), g->mask, g->lane,
+      g->lanes};
   for (uint32_t i = 0; i < n->node_count; i++) {
     around.values[i] = g->values[i];
     if (n->nodes[i]->depends & node->vars) {
@@ -465,8 +465,7 @@ void th_gen_reduce(th_gen *g, th_node *const *nodes, uint32_t count) {
   th_gen_forget(g, mark);
   reduce_return(g, &around);
   for (uint32_t i = 0; i < count; i++) {
-    LLVMValueRef v =
-        reduce_finish(g, nodes[i], &state.accs[i], state.by_lanes);
+    LLVMValueRef v = reduce_finish(g, nodes[i], &state.accs[i], state.by_lanes);
     g->values[nodes[i]->id] = v;
     TH_PUSH(n->arena, g->trail, g->trail_count, g->trail_cap) = nodes[i]->id;
   }

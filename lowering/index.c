@@ -106,9 +106,8 @@ static const th_expr *index_without(th_ir *ir, const th_expr *term,
   return found ? rest : NULL;
 }
 
-bool th_space_linear(const th_space *s, const th_expr *e,
-                     const th_expr *symbol, const th_expr **out_coeff,
-                     const th_expr **out_rest) {
+bool th_space_linear(const th_space *s, const th_expr *e, const th_expr *symbol,
+                     const th_expr **out_coeff, const th_expr **out_rest) {
   th_ir *ir = s->ir;
   const th_expr *coeff = th_int(ir, 0), *rest = coeff, *term = NULL;
   INDEX_TERMS(e, i, term) {
@@ -178,8 +177,7 @@ static const th_expr *index_bound_atom(const th_space *s, const th_expr *e,
   if (e->op == TH_X_MOD) {
     return low ? th_int(ir, 0) : th_expr_sub(ir, e->args[1], th_int(ir, 1));
   }
-  if (e->op == TH_X_FLOORDIV && th_is_const(e->args[1]) &&
-      e->args[1]->i > 0) {
+  if (e->op == TH_X_FLOORDIV && th_is_const(e->args[1]) && e->args[1]->i > 0) {
     const th_expr *inner = index_bound(s, e->args[0], low);
     return inner ? th_expr_floordiv(ir, inner, e->args[1]) : NULL;
   }
@@ -237,13 +235,11 @@ static bool index_not_negative(const th_expr *e) {
   return e && th_expr_range(e, &lo, &hi) && lo >= 0;
 }
 
-bool th_space_below(const th_space *s, const th_expr *e,
-                    const th_expr *limit) {
+bool th_space_below(const th_space *s, const th_expr *e, const th_expr *limit) {
   const th_expr *least = index_bound(s, e, true);
   const th_expr *most = index_bound(s, th_expr_sub(s->ir, e, limit), false);
   return index_not_negative(least) && most &&
-         index_not_negative(
-             th_expr_sub(s->ir, th_int(s->ir, -1), most));
+         index_not_negative(th_expr_sub(s->ir, th_int(s->ir, -1), most));
 }
 
 int th_space_known(const th_space *s, th_expr_op op, const th_expr *a,
@@ -253,12 +249,12 @@ int th_space_known(const th_space *s, th_expr_op op, const th_expr *a,
   const th_expr *most = index_bound(s, difference, false);
   const th_expr *least = index_bound(s, difference, true);
   const th_expr *slack = th_int(ir, op == TH_X_LT);
-  if (most && index_not_negative(th_expr_sub(
-                  ir, th_int(ir, 0), th_expr_add(ir, most, slack)))) {
+  if (most && index_not_negative(th_expr_sub(ir, th_int(ir, 0),
+                                             th_expr_add(ir, most, slack)))) {
     return 1; // most + slack <= 0
   }
-  if (least && index_not_negative(th_expr_sub(
-                   ir, th_expr_add(ir, least, slack), th_int(ir, 1)))) {
+  if (least && index_not_negative(th_expr_sub(ir, th_expr_add(ir, least, slack),
+                                              th_int(ir, 1)))) {
     return 0; // least + slack > 0
   }
   return -1;
@@ -279,16 +275,14 @@ static const th_expr *index_term_over(th_ir *ir, const th_expr *term,
 // a = quotient * by + rest for a divisor that is a sum: its first term decides
 // the quotient, which is kept when the rest is then a remainder.
 static void index_partition_sum(th_space *s, const th_expr *a,
-                                const th_expr *by,
-                                const th_expr **out_quotient,
+                                const th_expr *by, const th_expr **out_quotient,
                                 const th_expr **out_rest) {
   const th_expr *term = NULL, *quotient = th_int(s->ir, 0);
   INDEX_TERMS(a, i, term) {
     const th_expr *q = index_term_over(s->ir, term, by->args[0]);
     quotient = q ? th_expr_add(s->ir, quotient, q) : quotient;
   }
-  const th_expr *rest =
-      th_expr_sub(s->ir, a, th_expr_mul(s->ir, quotient, by));
+  const th_expr *rest = th_expr_sub(s->ir, a, th_expr_mul(s->ir, quotient, by));
   bool remainder = th_is_int(rest, 0) || th_space_below(s, rest, by);
   *out_quotient = remainder ? quotient : th_int(s->ir, 0);
   *out_rest = remainder ? rest : a;
@@ -514,8 +508,7 @@ const th_expr *th_space_flatten(th_space *s, uint8_t rank,
 }
 
 void th_space_unflatten(th_space *s, const th_expr *linear, uint8_t rank,
-                        const th_expr *const *dims,
-                        const th_expr **out_index) {
+                        const th_expr *const *dims, const th_expr **out_index) {
   // From the left: the first index is the only one without a remainder.
   const th_expr *below = th_int(s->ir, 1);
   for (uint8_t i = rank; i-- > 0;) {

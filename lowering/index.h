@@ -46,8 +46,7 @@ const th_expr *th_space_opaque(th_space *s, struct th_node *node,
                                th_var_set depends);
 // The variable or opaque that a symbol is, -1 or NULL when it is none.
 int th_space_find_var(const th_space *s, const th_expr *symbol);
-const th_opaque *th_space_find_opaque(const th_space *s,
-                                      const th_expr *symbol);
+const th_opaque *th_space_find_opaque(const th_space *s, const th_expr *symbol);
 
 bool th_space_mentions(const th_expr *e, const th_expr *symbol);
 // Which variables an expression depends on, opaques included.
@@ -70,9 +69,8 @@ int th_space_known(const th_space *s, th_expr_op op, const th_expr *a,
                    const th_expr *b);
 
 // e = coeff * symbol + rest with neither depending on the symbol.
-bool th_space_linear(const th_space *s, const th_expr *e,
-                     const th_expr *symbol, const th_expr **out_coeff,
-                     const th_expr **out_rest);
+bool th_space_linear(const th_space *s, const th_expr *e, const th_expr *symbol,
+                     const th_expr **out_coeff, const th_expr **out_rest);
 // Replaces a symbol everywhere in e.
 const th_expr *th_space_replace(th_space *s, const th_expr *e,
                                 const th_expr *symbol, const th_expr *by);

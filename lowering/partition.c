@@ -22,7 +22,7 @@ typedef struct part_cluster {
   uint32_t need_count, need_cap;
   th_value **outs;
   uint32_t out_count, out_cap;
-  uint32_t seen; // stamp of a search
+  uint32_t seen;  // stamp of a search
   uint32_t state; // of the ordering
 } part_cluster;
 
@@ -118,17 +118,45 @@ bool th_part_is_window(th_ir *ir, const th_stmt *stmt) {
 
 static uint32_t part_op_weight(const th_stmt *stmt) {
   switch (stmt->op->op) {
-  case TH_OP_exp: case TH_OP_exp2: case TH_OP_expm1: case TH_OP_log:
-  case TH_OP_log2: case TH_OP_log10: case TH_OP_log1p: case TH_OP_sin:
-  case TH_OP_cos: case TH_OP_tan: case TH_OP_asin: case TH_OP_acos:
-  case TH_OP_atan: case TH_OP_sinh: case TH_OP_cosh: case TH_OP_tanh:
-  case TH_OP_fast_tanh: case TH_OP_asinh: case TH_OP_acosh: case TH_OP_atanh:
-  case TH_OP_erf: case TH_OP_erfc: case TH_OP_sigmoid: case TH_OP_pow:
-  case TH_OP_atan2: case TH_OP_fmod: case TH_OP_remainder: case TH_OP_hypot:
+  case TH_OP_exp:
+  case TH_OP_exp2:
+  case TH_OP_expm1:
+  case TH_OP_log:
+  case TH_OP_log2:
+  case TH_OP_log10:
+  case TH_OP_log1p:
+  case TH_OP_sin:
+  case TH_OP_cos:
+  case TH_OP_tan:
+  case TH_OP_asin:
+  case TH_OP_acos:
+  case TH_OP_atan:
+  case TH_OP_sinh:
+  case TH_OP_cosh:
+  case TH_OP_tanh:
+  case TH_OP_fast_tanh:
+  case TH_OP_asinh:
+  case TH_OP_acosh:
+  case TH_OP_atanh:
+  case TH_OP_erf:
+  case TH_OP_erfc:
+  case TH_OP_sigmoid:
+  case TH_OP_pow:
+  case TH_OP_atan2:
+  case TH_OP_fmod:
+  case TH_OP_remainder:
+  case TH_OP_hypot:
     return 10;
-  case TH_OP_div: case TH_OP_sqrt: case TH_OP_rsqrt: case TH_OP_reciprocal:
-  case TH_OP_floor_divide: case TH_OP_trunc_divide: case TH_OP_embedding:
-  case TH_OP_gather: case TH_OP_index: case TH_OP_index_select:
+  case TH_OP_div:
+  case TH_OP_sqrt:
+  case TH_OP_rsqrt:
+  case TH_OP_reciprocal:
+  case TH_OP_floor_divide:
+  case TH_OP_trunc_divide:
+  case TH_OP_embedding:
+  case TH_OP_gather:
+  case TH_OP_index:
+  case TH_OP_index_select:
     return 4;
   default:
     return stmt->op->traits & TH_VIEW ? 0 : 1;
@@ -176,8 +204,8 @@ static void part_estimate(part_state *s, uint32_t i) {
     if (stmt->outs[k]) {
       part_info *info = part_info_of(s, stmt->outs[k]);
       info->def = (int32_t)i;
-      info->reduced = class == TH_PART_REDUCE ||
-                      (w.reduced && class != TH_PART_ANCHOR);
+      info->reduced =
+          class == TH_PART_REDUCE || (w.reduced && class != TH_PART_ANCHOR);
       info->weight = memory ? 0 : w.weight < MOST ? w.weight : MOST;
       info->loads = memory ? 1 : w.loads < MOST ? w.loads : MOST;
     }
@@ -345,8 +373,7 @@ static int64_t part_dim_arg(const th_arg *arg, uint8_t rank) {
 static part_use part_through_view(const th_stmt *stmt, const th_value *y,
                                   const part_use *of) {
   const th_value *x = stmt->args[0].value;
-  part_use use = {
-      .cluster = of->cluster, .exact = of->exact, .once = of->once};
+  part_use use = {.cluster = of->cluster, .exact = of->exact, .once = of->once};
   uint8_t rank = x->type.rank;
   switch (stmt->op->op) {
   case TH_OP_detach:
@@ -637,9 +664,8 @@ static bool part_joins(part_state *s, const th_value *value,
 // elements is read once.
 static bool part_ends_product(const part_cluster *c, const th_stmt *stmt,
                               const part_use *use) {
-  bool product =
-      stmt->op->op == TH_OP_matmul || stmt->op->op == TH_OP_linear ||
-      stmt->op->op == TH_OP_convolution;
+  bool product = stmt->op->op == TH_OP_matmul || stmt->op->op == TH_OP_linear ||
+                 stmt->op->op == TH_OP_convolution;
   return product && use->once && !c->product && !c->reduces && !c->anchor &&
          th_dtype_is_float(stmt->outs[0]->type.dtype);
 }

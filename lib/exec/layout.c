@@ -16,8 +16,8 @@ static void layout_windows(th_program *p) {
     bool window = !stmt->executor && th_stmt_is_window(p->ir, stmt);
     for (uint16_t o = 0; window && o < stmt->out_count; o++) {
       if (stmt->outs[o]) {
-        p->windows[stmt->outs[o]->id] = (th_window){
-            stmt->args[0].value, th_window_offset(p->ir, stmt, o)};
+        p->windows[stmt->outs[o]->id] =
+            (th_window){stmt->args[0].value, th_window_offset(p->ir, stmt, o)};
       }
     }
     if (stmt->in_place && stmt->outs[0]) {
@@ -41,8 +41,7 @@ static void layout_bases(th_program *p) {
     p->base_of[t->inputs[i]->id] = p->base_count++;
   }
   th_slab_find(t, &p->buffers);
-  p->base_of_buffer =
-      TH_NEW_ARRAY(&p->arena, uint32_t, p->buffers.count + 1);
+  p->base_of_buffer = TH_NEW_ARRAY(&p->arena, uint32_t, p->buffers.count + 1);
   for (uint32_t i = 0; i < p->buffers.count; i++) {
     if (p->data_sizes || p->buffers.last[i] == UINT32_MAX) {
       p->base_of_buffer[i] = p->base_count++;
@@ -112,8 +111,7 @@ th_status th_layout_rules(th_program *p) {
       if (type->kind == TH_KIND_NUMBER && type->num->op == TH_X_SYM) {
         known[type->num->symbol->index] = true;
       }
-      for (uint8_t d = 0; type->kind == TH_KIND_TENSOR && d < type->rank;
-           d++) {
+      for (uint8_t d = 0; type->kind == TH_KIND_TENSOR && d < type->rank; d++) {
         th_size_rule rule = {.input = i, .dim = d, .number = type->dims[d]};
         bool plain = type->dims[d]->op == TH_X_SYM;
         if (pass < 2 && layout_linear(type->dims[d], &rule) &&
@@ -207,8 +205,7 @@ static th_status layout_call(th_program *p, const th_stmt *stmt,
     return th_error(p->ctx, TH_UNSUPPORTED, stmt->loc,
                     "%s: no executor runs it%s%s%s", stmt->op->name,
                     stmt->executor ? ": " : "",
-                    stmt->executor ? stmt->executor : "",
-                    reason ? reason : "");
+                    stmt->executor ? stmt->executor : "", reason ? reason : "");
   }
   step->hooks = e->state;
   if (step->hooks && step->hooks->create) {

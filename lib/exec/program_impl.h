@@ -67,15 +67,15 @@ typedef struct th_size_rule {
 typedef struct th_sizes {
   uint64_t serial; // of the program's sets of sizes; never 0
   uint64_t used;   // for the LRU
-  uint32_t users; // calls under way
-  bool retired;   // out of the table: the last user frees it
+  uint32_t users;  // calls under way
+  bool retired;    // out of the table: the last user frees it
   th_scalar *symbols;
   uint32_t symbol_count;
   bool *known;          // by symbol index
   bool *checked;        // by condition of the th_ir's `equal`
   uint32_t equal_count; // conditions there were
-  th_view *views;   // by value id, data NULL
-  int64_t *offsets; // by value id: bytes from its base
+  th_view *views;       // by value id, data NULL
+  int64_t *offsets;     // by value id: bytes from its base
   int64_t slab_bytes;
   int64_t **numbers; // by step: what a kernel gets
   int64_t *extents;  // by step
@@ -176,7 +176,7 @@ void th_scratch_drop(th_frame *call, void *mark);
 
 // Diagnostic with the statement's location.
 th_status th_frame_error(th_frame *call, const th_stmt *stmt, th_status status,
-                        const char *fmt, ...) TH_PRINTF(4, 5);
+                         const char *fmt, ...) TH_PRINTF(4, 5);
 
 static inline const th_view *th_call_view(const th_frame *call,
                                           const th_value *value) {

@@ -26,7 +26,6 @@ typedef struct expr_poly {
 
 // ---- the store
 
-
 static th_status expr_ir_init(void *arg) {
   th_ir *ir = arg;
   th_map_init(&ir->strings, &ir->arena);
@@ -159,9 +158,8 @@ const th_expr *th_sym(th_ir *ir, const char *name, th_dtype dtype) {
         symbol;
     th_map_put(&ir->symbols, name, symbol);
   }
-  return expr_intern(ir, &(th_expr){.op = TH_X_SYM,
-                                    .dtype = symbol->dtype,
-                                    .symbol = symbol});
+  return expr_intern(
+      ir, &(th_expr){.op = TH_X_SYM, .dtype = symbol->dtype, .symbol = symbol});
 }
 
 void th_sym_range(th_ir *ir, const th_expr *symbol, int64_t min, int64_t max) {
@@ -231,9 +229,7 @@ static int expr_sort_terms(const void *a, const void *b) {
 
 // ---- polynomials
 
-static bool expr_is_integer(const th_expr *e) {
-  return e->dtype != TH_F64;
-}
+static bool expr_is_integer(const th_expr *e) { return e->dtype != TH_F64; }
 
 static expr_term expr_term_of(const th_expr **e) {
   if ((*e)->op == TH_X_CONST) {
@@ -446,37 +442,85 @@ static bool expr_as_bool(const th_expr *e, th_scalar v) {
 static bool expr_apply_float(th_expr_op op, double a, double b,
                              th_scalar *out) {
   switch (op) {
-  case TH_X_ADD: out->f = a + b; return true;
-  case TH_X_MUL: out->f = a * b; return true;
-  case TH_X_DIV: out->f = a / b; return b != 0;
-  case TH_X_FLOORDIV: out->f = floor(a / b); return b != 0;
-  case TH_X_MOD: out->f = a - b * floor(a / b); return b != 0;
-  case TH_X_POW: out->f = pow(a, b); return true;
-  case TH_X_MIN: out->f = a < b ? a : b; return true;
-  case TH_X_MAX: out->f = a > b ? a : b; return true;
-  case TH_X_EQ: out->i = a == b; return true;
-  case TH_X_NE: out->i = a != b; return true;
-  case TH_X_LT: out->i = a < b; return true;
-  case TH_X_LE: out->i = a <= b; return true;
-  default: return false;
+  case TH_X_ADD:
+    out->f = a + b;
+    return true;
+  case TH_X_MUL:
+    out->f = a * b;
+    return true;
+  case TH_X_DIV:
+    out->f = a / b;
+    return b != 0;
+  case TH_X_FLOORDIV:
+    out->f = floor(a / b);
+    return b != 0;
+  case TH_X_MOD:
+    out->f = a - b * floor(a / b);
+    return b != 0;
+  case TH_X_POW:
+    out->f = pow(a, b);
+    return true;
+  case TH_X_MIN:
+    out->f = a < b ? a : b;
+    return true;
+  case TH_X_MAX:
+    out->f = a > b ? a : b;
+    return true;
+  case TH_X_EQ:
+    out->i = a == b;
+    return true;
+  case TH_X_NE:
+    out->i = a != b;
+    return true;
+  case TH_X_LT:
+    out->i = a < b;
+    return true;
+  case TH_X_LE:
+    out->i = a <= b;
+    return true;
+  default:
+    return false;
   }
 }
 
 static bool expr_apply_int(th_expr_op op, int64_t a, int64_t b,
                            th_scalar *out) {
   switch (op) {
-  case TH_X_ADD: out->i = (int64_t)((uint64_t)a + (uint64_t)b); return true;
-  case TH_X_MUL: out->i = (int64_t)((uint64_t)a * (uint64_t)b); return true;
-  case TH_X_FLOORDIV: out->i = b ? expr_floordiv_int(a, b) : 0; return b != 0;
-  case TH_X_MOD: out->i = b ? expr_mod_int(a, b) : 0; return b != 0;
-  case TH_X_POW: out->i = expr_pow_int(a, b); return true;
-  case TH_X_MIN: out->i = a < b ? a : b; return true;
-  case TH_X_MAX: out->i = a > b ? a : b; return true;
-  case TH_X_EQ: out->i = a == b; return true;
-  case TH_X_NE: out->i = a != b; return true;
-  case TH_X_LT: out->i = a < b; return true;
-  case TH_X_LE: out->i = a <= b; return true;
-  default: return false;
+  case TH_X_ADD:
+    out->i = (int64_t)((uint64_t)a + (uint64_t)b);
+    return true;
+  case TH_X_MUL:
+    out->i = (int64_t)((uint64_t)a * (uint64_t)b);
+    return true;
+  case TH_X_FLOORDIV:
+    out->i = b ? expr_floordiv_int(a, b) : 0;
+    return b != 0;
+  case TH_X_MOD:
+    out->i = b ? expr_mod_int(a, b) : 0;
+    return b != 0;
+  case TH_X_POW:
+    out->i = expr_pow_int(a, b);
+    return true;
+  case TH_X_MIN:
+    out->i = a < b ? a : b;
+    return true;
+  case TH_X_MAX:
+    out->i = a > b ? a : b;
+    return true;
+  case TH_X_EQ:
+    out->i = a == b;
+    return true;
+  case TH_X_NE:
+    out->i = a != b;
+    return true;
+  case TH_X_LT:
+    out->i = a < b;
+    return true;
+  case TH_X_LE:
+    out->i = a <= b;
+    return true;
+  default:
+    return false;
   }
 }
 
@@ -489,14 +533,29 @@ static bool expr_apply_unary(const th_expr *e, const th_expr *arg, th_scalar v,
   double f = expr_as_float(arg, v);
   bool integer = arg->dtype != TH_F64;
   switch (e->op) {
-  case TH_X_NOT: out->i = !expr_as_bool(arg, v); return true;
-  case TH_X_FLOAT: out->f = f; return true;
-  case TH_X_TRUNC: out->i = integer ? v.i : expr_to_int(trunc(f)); return true;
-  case TH_X_FLOOR: out->i = integer ? v.i : expr_to_int(floor(f)); return true;
-  case TH_X_CEIL: out->i = integer ? v.i : expr_to_int(ceil(f)); return true;
-  case TH_X_ROUND: out->i = integer ? v.i : expr_to_int(rint(f)); return true;
-  case TH_X_SQRT: out->f = sqrt(f); return true;
-  default: return false;
+  case TH_X_NOT:
+    out->i = !expr_as_bool(arg, v);
+    return true;
+  case TH_X_FLOAT:
+    out->f = f;
+    return true;
+  case TH_X_TRUNC:
+    out->i = integer ? v.i : expr_to_int(trunc(f));
+    return true;
+  case TH_X_FLOOR:
+    out->i = integer ? v.i : expr_to_int(floor(f));
+    return true;
+  case TH_X_CEIL:
+    out->i = integer ? v.i : expr_to_int(ceil(f));
+    return true;
+  case TH_X_ROUND:
+    out->i = integer ? v.i : expr_to_int(rint(f));
+    return true;
+  case TH_X_SQRT:
+    out->f = sqrt(f);
+    return true;
+  default:
+    return false;
   }
 }
 
@@ -556,12 +615,22 @@ bool th_expr_eval(const th_expr *e, const th_scalar *symbols, th_scalar *out) {
 static th_dtype expr_result_dtype(th_expr_op op, const th_expr *const *args,
                                   uint32_t count) {
   switch (op) {
-  case TH_X_EQ: case TH_X_NE: case TH_X_LT: case TH_X_LE:
-  case TH_X_AND: case TH_X_OR: case TH_X_NOT:
+  case TH_X_EQ:
+  case TH_X_NE:
+  case TH_X_LT:
+  case TH_X_LE:
+  case TH_X_AND:
+  case TH_X_OR:
+  case TH_X_NOT:
     return TH_BOOL;
-  case TH_X_DIV: case TH_X_FLOAT: case TH_X_SQRT:
+  case TH_X_DIV:
+  case TH_X_FLOAT:
+  case TH_X_SQRT:
     return TH_F64;
-  case TH_X_TRUNC: case TH_X_FLOOR: case TH_X_CEIL: case TH_X_ROUND:
+  case TH_X_TRUNC:
+  case TH_X_FLOOR:
+  case TH_X_CEIL:
+  case TH_X_ROUND:
     return TH_I64;
   default:
     for (uint32_t i = op == TH_X_ITE; i < count; i++) {
@@ -622,9 +691,8 @@ static const th_expr *expr_make_mod(th_ir *ir, const th_expr *a,
   }
   const th_expr *args[] = {rest, b};
   return expr_intern(
-      ir,
-      &(th_expr){
-          .op = TH_X_MOD, .dtype = TH_I64, .arg_count = 2, .args = args});
+      ir, &(th_expr){
+              .op = TH_X_MOD, .dtype = TH_I64, .arg_count = 2, .args = args});
 }
 
 static const th_expr *expr_fold(th_ir *ir, const th_expr *e, bool *out_failed) {
@@ -651,20 +719,27 @@ static const th_expr *expr_simplify(th_ir *ir, const th_expr *e) {
   switch (e->op) {
   case TH_X_FLOAT:
     return a->dtype == TH_F64 ? a : NULL;
-  case TH_X_TRUNC: case TH_X_FLOOR: case TH_X_CEIL: case TH_X_ROUND:
+  case TH_X_TRUNC:
+  case TH_X_FLOOR:
+  case TH_X_CEIL:
+  case TH_X_ROUND:
     return a->dtype == TH_I64 ? a : NULL;
-  case TH_X_EQ: case TH_X_LT: case TH_X_LE:
+  case TH_X_EQ:
+  case TH_X_LT:
+  case TH_X_LE:
     known = th_expr_known(ir, e->op, a, b);
     return known < 0 ? NULL : th_bool(ir, known);
   case TH_X_NE:
     known = th_expr_known(ir, TH_X_EQ, a, b);
     return known < 0 ? NULL : th_bool(ir, !known);
-  case TH_X_MIN: case TH_X_MAX:
+  case TH_X_MIN:
+  case TH_X_MAX:
     if (expr_is_integer(a) && expr_is_integer(b)) {
       known = th_expr_known(ir, TH_X_LE, a, b);
     }
     return known < 0 ? NULL : (known == (e->op == TH_X_MIN) ? a : b);
-  case TH_X_AND: case TH_X_OR:
+  case TH_X_AND:
+  case TH_X_OR:
     if (th_is_const(a)) {
       return (a->i != 0) == (e->op == TH_X_AND) ? b : a;
     }
@@ -702,11 +777,16 @@ const th_expr *th_expr_make(th_ir *ir, th_expr_op op,
       }
     }
     switch (op) {
-    case TH_X_ADD: return expr_sum(ir, args[0], args[1]);
-    case TH_X_MUL: return expr_product(ir, args[0], args[1]);
-    case TH_X_FLOORDIV: return expr_make_floordiv(ir, args[0], args[1]);
-    case TH_X_MOD: return expr_make_mod(ir, args[0], args[1]);
-    default: break;
+    case TH_X_ADD:
+      return expr_sum(ir, args[0], args[1]);
+    case TH_X_MUL:
+      return expr_product(ir, args[0], args[1]);
+    case TH_X_FLOORDIV:
+      return expr_make_floordiv(ir, args[0], args[1]);
+    case TH_X_MOD:
+      return expr_make_mod(ir, args[0], args[1]);
+    default:
+      break;
     }
   }
   bool failed = false;
@@ -726,8 +806,7 @@ const th_expr *th_expr_sub(th_ir *ir, const th_expr *a, const th_expr *b) {
 const th_expr *th_expr_mul(th_ir *ir, const th_expr *a, const th_expr *b) {
   return th_expr_make(ir, TH_X_MUL, (const th_expr *[]){a, b}, 2);
 }
-const th_expr *th_expr_floordiv(th_ir *ir, const th_expr *a,
-                                const th_expr *b) {
+const th_expr *th_expr_floordiv(th_ir *ir, const th_expr *a, const th_expr *b) {
   return th_expr_make(ir, TH_X_FLOORDIV, (const th_expr *[]){a, b}, 2);
 }
 const th_expr *th_expr_mod(th_ir *ir, const th_expr *a, const th_expr *b) {

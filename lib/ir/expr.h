@@ -126,17 +126,14 @@ const th_expr *th_expr_max(th_ir *ir, const th_expr *a, const th_expr *b);
 // ceil(a / b) for a positive b.
 const th_expr *th_expr_ceildiv(th_ir *ir, const th_expr *a, const th_expr *b);
 
-static inline bool th_is_const(const th_expr *e) {
-  return e->op == TH_X_CONST;
-}
+static inline bool th_is_const(const th_expr *e) { return e->op == TH_X_CONST; }
 static inline bool th_is_int(const th_expr *e, int64_t value) {
   return e->op == TH_X_CONST && e->dtype != TH_F64 && e->i == value;
 }
 // The bounds that follow from the symbols' ranges; false: none known.
 bool th_expr_range(const th_expr *e, int64_t *out_min, int64_t *out_max);
 // Is `a op b` (EQ, LT, LE) true (1), false (0), or not known (-1)?
-int th_expr_known(th_ir *ir, th_expr_op op, const th_expr *a,
-                  const th_expr *b);
+int th_expr_known(th_ir *ir, th_expr_op op, const th_expr *a, const th_expr *b);
 
 // Evaluates with symbols[symbol->index].  False: division by zero.
 bool th_expr_eval(const th_expr *e, const th_scalar *symbols, th_scalar *out);

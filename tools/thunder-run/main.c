@@ -116,36 +116,74 @@ void run_report(th_context *ctx) {
 
 static void run_flag(run_options *o, int flag, const char *value) {
   switch (flag) {
-  case FLAG_MODEL: o->program = value; break;
-  case FLAG_INPUTS: o->inputs = value; break;
-  case FLAG_SAMPLE: o->sample_inputs = true; break;
+  case FLAG_MODEL:
+    o->program = value;
+    break;
+  case FLAG_INPUTS:
+    o->inputs = value;
+    break;
+  case FLAG_SAMPLE:
+    o->sample_inputs = true;
+    break;
   case FLAG_RANDOM:
     o->random_inputs = true;
     o->seed = (uint64_t)run_number(value, "random");
     break;
-  case FLAG_OUTPUTS: o->outputs = value; break;
-  case FLAG_CASES: o->cases = value; break;
-  case FLAG_TRACE: o->trace = value; break;
-  case FLAG_CLAIMS: o->claims = true; break;
-  case FLAG_WEIGHTS: o->weights = value; break;
+  case FLAG_OUTPUTS:
+    o->outputs = value;
+    break;
+  case FLAG_CASES:
+    o->cases = value;
+    break;
+  case FLAG_TRACE:
+    o->trace = value;
+    break;
+  case FLAG_CLAIMS:
+    o->claims = true;
+    break;
+  case FLAG_WEIGHTS:
+    o->weights = value;
+    break;
   case FLAG_RANDOM_WEIGHTS:
     o->random_weights = true;
     o->weight_seed = (uint64_t)run_number(value, "random-weights");
     break;
-  case FLAG_EXECUTORS: o->jit.executors = value; break;
-  case FLAG_PASSES: o->jit.passes = value; break;
+  case FLAG_EXECUTORS:
+    o->jit.executors = value;
+    break;
+  case FLAG_PASSES:
+    o->jit.passes = value;
+    break;
   case FLAG_THREADS:
     o->jit.threads = (int)run_number(value, "threads");
     break;
-  case FLAG_TIME: o->time = run_number(value, "time"); break;
-  case FLAG_COMPILE: o->jit.compile_only = true; break;
-  case FLAG_PROFILE: o->profile = o->jit.profile = true; break;
-  case FLAG_DUMP: o->jit.dump_traces = value; break;
-  case FLAG_PRINT: o->print_traces = true; break;
-  case FLAG_VERIFY: o->jit.verify_each = true; break;
-  case FLAG_ROUNDTRIP: o->jit.roundtrip_each = true; break;
-  case FLAG_NO_CACHE: o->jit.no_cache = true; break;
-  case FLAG_QUIET: o->quiet = true; break;
+  case FLAG_TIME:
+    o->time = run_number(value, "time");
+    break;
+  case FLAG_COMPILE:
+    o->jit.compile_only = true;
+    break;
+  case FLAG_PROFILE:
+    o->profile = o->jit.profile = true;
+    break;
+  case FLAG_DUMP:
+    o->jit.dump_traces = value;
+    break;
+  case FLAG_PRINT:
+    o->print_traces = true;
+    break;
+  case FLAG_VERIFY:
+    o->jit.verify_each = true;
+    break;
+  case FLAG_ROUNDTRIP:
+    o->jit.roundtrip_each = true;
+    break;
+  case FLAG_NO_CACHE:
+    o->jit.no_cache = true;
+    break;
+  case FLAG_QUIET:
+    o->quiet = true;
+    break;
   case FLAG_VERSION:
     printf("thunder-run %s\n", th_version());
     exit(0);
@@ -203,8 +241,8 @@ static th_status run_timed(th_context *ctx, const run_options *o,
   th_status status = outputs && times ? TH_OK : TH_NO_MEMORY;
   for (int64_t i = 0; i < o->time && status == TH_OK; i++) {
     int64_t start = run_now();
-    status = th_call_leaves(c, NULL, inputs, th_callable_input_count(c),
-                            outputs, m);
+    status =
+        th_call_leaves(c, NULL, inputs, th_callable_input_count(c), outputs, m);
     times[i] = run_now() - start;
     run_release_outputs(outputs, m);
   }
@@ -252,11 +290,21 @@ static void run_print_output(size_t index, const th_leaf *leaf) {
     printf(n > 6 ? " ...\n" : "\n");
     break;
   }
-  case TH_LEAF_FLOAT: printf("%.17g\n", leaf->f); break;
-  case TH_LEAF_BOOL: printf("%s\n", leaf->i ? "True" : "False"); break;
-  case TH_LEAF_INT: printf("%" PRId64 "\n", leaf->i); break;
-  case TH_LEAF_STRING: printf("'%s'\n", leaf->text); break;
-  case TH_LEAF_NONE: printf("None\n"); break;
+  case TH_LEAF_FLOAT:
+    printf("%.17g\n", leaf->f);
+    break;
+  case TH_LEAF_BOOL:
+    printf("%s\n", leaf->i ? "True" : "False");
+    break;
+  case TH_LEAF_INT:
+    printf("%" PRId64 "\n", leaf->i);
+    break;
+  case TH_LEAF_STRING:
+    printf("'%s'\n", leaf->text);
+    break;
+  case TH_LEAF_NONE:
+    printf("None\n");
+    break;
   }
 }
 
@@ -311,8 +359,8 @@ th_status run_compile(th_context *ctx, const run_options *o, th_pt2 *archive,
   }
   th_jit_options jit = o->jit;
   jit.passes = jit.passes ? jit.passes : "";
-  th_status status = th_jit_pt2_text(ctx, archive, program, o->trace, text,
-                                     size, &jit, out);
+  th_status status =
+      th_jit_pt2_text(ctx, archive, program, o->trace, text, size, &jit, out);
   free(text);
   return status;
 }
@@ -328,14 +376,14 @@ void run_print_claims(th_callable *c) {
 
 // ---- one run
 
-static th_status run_call(th_context *ctx, const run_options *o,
-                          th_callable *c, const th_leaf *inputs) {
+static th_status run_call(th_context *ctx, const run_options *o, th_callable *c,
+                          const th_leaf *inputs) {
   size_t m = th_callable_output_count(c);
   th_leaf *outputs = calloc(m + 1, sizeof *outputs);
-  th_status status = outputs ? th_call_leaves(c, NULL, inputs,
-                                              th_callable_input_count(c),
-                                              outputs, m)
-                             : TH_NO_MEMORY;
+  th_status status =
+      outputs ? th_call_leaves(c, NULL, inputs, th_callable_input_count(c),
+                               outputs, m)
+              : TH_NO_MEMORY;
   if (status == TH_OK) {
     for (size_t i = 0; i < m && !o->quiet; i++) {
       run_print_output(i, &outputs[i]);
