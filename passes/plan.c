@@ -44,6 +44,10 @@ th_status th_pass_plan(th_pipeline *p, const th_trace *in, th_trace **out) {
   th_status status = TH_OK;
   *out = plan_copy(p, in, &status);
   TH_TRY(status);
+  (*out)->slab_size = -1; // an earlier plan says nothing about this trace
+  for (uint32_t i = 1; i < (*out)->value_count; i++) {
+    (*out)->values[i]->slab = -1;
+  }
   th_slab_find(*out, &buffers);
   th_slab_item *items =
       TH_NEW_ARRAY(&p->ir->arena, th_slab_item, buffers.count + 1);

@@ -25,6 +25,7 @@ th_trace *th_trace_like(const th_trace *trace) {
   next->no_grad = trace->no_grad;
   next->has_autocast = trace->has_autocast;
   next->autocast = trace->autocast;
+  next->slab_size = trace->slab_size;
   return next;
 }
 
