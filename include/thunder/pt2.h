@@ -11,6 +11,8 @@
 // Errors in a file are one diagnostic each, with the archive, the entry and
 // the place in it: TH_PARSE; what is legal and not supported: TH_UNSUPPORTED.
 //
+// A program is named by its name; NULL is the default one, everywhere.
+//
 // Threads: an archive belongs to its context.
 #ifndef THUNDER_PT2_H
 #define THUNDER_PT2_H

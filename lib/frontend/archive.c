@@ -449,6 +449,9 @@ static th_status archive_load(th_pt2 *archive, th_pt2_program *program) {
 
 th_status th_pt2_program_find(th_pt2 *archive, const char *name,
                               th_pt2_program **out_program) {
+  if (!name) {
+    name = th_pt2_default_program(archive);
+  }
   for (uint32_t i = 0; i < archive->program_count; i++) {
     th_pt2_program *program = &archive->programs[i];
     if (strcmp(program->name, name) == 0) {

@@ -57,7 +57,8 @@ struct th_pt2 {
   uint32_t replacement_count, replacement_cap;
 };
 
-// The program of this name, its JSON read and checked as far as the signature.
+// The program of this name (NULL: the default one), its JSON read and checked
+// as far as the signature.
 //   TH_NOT_FOUND: no such program
 th_status th_pt2_program_find(th_pt2 *archive, const char *name,
                               th_pt2_program **out_program);

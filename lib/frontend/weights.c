@@ -624,7 +624,7 @@ static th_status weights_samples(void *arg) {
   const th_zip_entry *entry =
       archive->is_flat ? th_pt2_entry(archive, "serialized_example_inputs.pt")
                        : th_pt2_entry(archive, "data/sample_inputs/%s.pt",
-                                      job->program_name);
+                                      job->program->name);
   if (!entry || entry->size == 0) {
     return TH_OK;
   }

@@ -167,6 +167,25 @@ Test(pt2, inputs_in_order) {
   th_context_free(ctx);
 }
 
+Test(pt2, no_program_is_the_default_one) {
+  th_context *ctx = th_context_new();
+  th_pt2 *archive = open_archive(ctx, "nested_io");
+  const th_pt2_input *inputs, *same;
+  size_t count, same_count;
+  cr_assert_eq(th_pt2_inputs(archive, "train_ir", &inputs, &count), TH_OK);
+  cr_assert_eq(th_pt2_inputs(archive, NULL, &same, &same_count), TH_OK);
+  cr_assert_eq(same, inputs);
+  cr_assert_eq(same_count, count);
+  th_tensor *weight = NULL, **samples = NULL;
+  cr_assert_eq(th_pt2_weight(archive, NULL, "a.weight", &weight), TH_OK);
+  th_tensor_release(weight);
+  cr_assert_eq(th_pt2_sample_inputs(archive, NULL, &samples, &count), TH_OK);
+  cr_assert_gt(count, 0);
+  th_pt2_free_tensors(samples, count);
+  th_pt2_free(archive);
+  th_context_free(ctx);
+}
+
 Test(pt2, a_trace_with_names_scopes_and_lines) {
   th_context *ctx = th_context_new();
   th_pt2 *archive = open_archive(ctx, "mlp");
