@@ -2,6 +2,7 @@
 #include "lowering/gen.h"
 
 #include "lowering/convert.h"
+#include "lowering/kernel.h"
 #include "lowering/math.h"
 
 #include <math.h>

@@ -46,7 +46,10 @@ static th_status reduce_pack(th_run *run, const th_view *x, const bool *gone,
 }
 
 static double reduce_floats(th_op op, const double *x, int64_t n) {
-  double r = op == TH_OP_sum ? 0 : op == TH_OP_prod ? 1 : x[0];
+  double r = op == TH_OP_sum    ? 0
+             : op == TH_OP_prod ? 1
+             : op == TH_OP_amax ? -INFINITY
+                                : INFINITY;
   for (int64_t i = 0; i < n; i++) {
     switch (op) {
     case TH_OP_sum:
@@ -69,10 +72,19 @@ static double reduce_floats(th_op op, const double *x, int64_t n) {
   return r;
 }
 
-static int64_t reduce_ints(th_op op, const int64_t *x, int64_t n) {
+// What an extremum begins with: the other end of the dtype.
+static int64_t reduce_end(th_op op, th_dtype dtype) {
+  bool is_unsigned = dtype == TH_U8 || dtype == TH_BOOL;
+  unsigned bits = dtype == TH_BOOL ? 1 : 8u * (unsigned)th_dtype_size(dtype);
+  int64_t most = (int64_t)(UINT64_MAX >> (64 - bits + !is_unsigned));
+  return op == TH_OP_amin ? most : is_unsigned ? 0 : -most - 1;
+}
+
+static int64_t reduce_ints(th_op op, th_dtype dtype, const int64_t *x,
+                           int64_t n) {
   bool zero = op == TH_OP_sum || op == TH_OP_any;
   bool one = op == TH_OP_prod || op == TH_OP_all;
-  int64_t r = zero ? 0 : one ? 1 : x[0];
+  int64_t r = zero ? 0 : one ? 1 : reduce_end(op, dtype);
   for (int64_t i = 0; i < n; i++) {
     switch (op) {
     case TH_OP_sum:
@@ -126,9 +138,6 @@ TH_REF(reduce) {
   reduce_rows rows;
   reduce_gone(run, 1, x->rank, gone);
   TH_TRY(reduce_pack(run, x, gone, via, &rows));
-  if (op == TH_OP_amax || op == TH_OP_amin) {
-    TH_TRY(reduce_not_empty(run, &rows));
-  }
   bool is_float = th_ref_is_float(via);
   double *f = is_float ? rows.data : NULL;
   int64_t *n = is_float ? NULL : rows.data;
@@ -141,7 +150,7 @@ TH_REF(reduce) {
     if (is_float) {
       ((double *)result)[i] = reduce_floats(op, f + at, rows.length);
     } else {
-      ((int64_t *)result)[i] = reduce_ints(op, n + at, rows.length);
+      ((int64_t *)result)[i] = reduce_ints(op, via, n + at, rows.length);
     }
   }
   th_ref_unpack(out, th_ref_wide(via), result, via);

@@ -1,5 +1,6 @@
 // host against ref: programs that random ones were reduced to.  Inputs are
-// small whole numbers, so that sums in another order are the same.
+// small whole numbers, so that sums in another order are the same; symbolic
+// sizes are 0.
 #include "thunder/jit.h"
 
 #include <criterion/criterion.h>
@@ -16,7 +17,7 @@ static void agree_input(th_context *ctx, th_callable *callable, size_t index,
   int64_t dims[TH_MAX_RANK];
   int rank = th_callable_input_rank(callable, index);
   for (int d = 0; d < rank; d++) {
-    dims[d] = th_callable_input_dim(callable, index, d, 5);
+    dims[d] = th_callable_input_dim(callable, index, d, 0);
   }
   th_dtype dtype = (th_dtype)th_callable_input_dtype(callable, index);
   cr_assert_eq(th_tensor_new(ctx, dtype, rank, dims, out), TH_OK);
@@ -90,4 +91,44 @@ Test(agree, reductions_that_cross) {
         "  e = select(d, 0, 7)\n"
         "  f = pad(e, [0, 1, 1, 3], 0)\n"
         "  return {'output': (a, c, f)}\n");
+}
+
+// Sizes of 0 that show at a call: a softmax of nothing is nothing, an extremum
+// of nothing the other end of the dtype, as in the composites over amax.
+Test(agree, extrema_of_nothing) {
+  agree("def f(x, y):\n"
+        "  # x: \"cpu f32[s0, 3]\"\n"
+        "  # y: \"cpu i32[s0, 3]\"\n"
+        "  # s0: \"int\" in [0, inf]\n"
+        "  a = softmax(x, 0)\n"
+        "  b = logsumexp(x, [0])\n"
+        "  c = amax(y, [0])\n"
+        "  d = amin(y, [0])\n"
+        "  return {'output': (a, b, c, d)}\n");
+}
+
+Test(agree, no_position_in_nothing) {
+  static const char text[] = "def f(x):\n"
+                             "  # x: \"cpu f32[3, s0]\"\n"
+                             "  # s0: \"int\" in [0, inf]\n"
+                             "  a = argmax(x, 1)\n"
+                             "  return {'output': (a,)}\n";
+  static const char *const executors[] = {"ref", "host"};
+  for (int i = 0; i < 2; i++) {
+    th_context *ctx = th_context_new();
+    th_jit_options options = TH_JIT_OPTIONS_INIT;
+    th_callable *callable = NULL;
+    th_tensor *x = NULL, *out = NULL;
+    options.executors = executors[i];
+    options.no_cache = true;
+    cr_assert_eq(
+        th_jit_text(ctx, "none", text, strlen(text), &options, &callable),
+        TH_OK);
+    cr_assert_eq(th_tensor_new(ctx, TH_F32, 2, (int64_t[]){3, 0}, &x), TH_OK);
+    cr_assert_neq(th_call(callable, &x, 1, &out, 1), TH_OK);
+    cr_assert_not_null(strstr(th_diagnostics_all(ctx), "argmax"));
+    th_tensor_release(x);
+    th_callable_free(callable);
+    th_context_free(ctx);
+  }
 }
