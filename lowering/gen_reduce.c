@@ -368,9 +368,16 @@ static LLVMValueRef reduce_finish(th_gen *g, const th_node *node,
     total.value = v == first ? part.value
                              : reduce_combine(g, node, total.value, part.value);
   }
-  return reduce_is_arg(node)
-             ? total.position
-             : th_convert_round(&g->e, total.value, node->dtype);
+  if (!reduce_is_arg(node)) {
+    return th_convert_round(&g->e, total.value, node->dtype);
+  }
+  // Of nothing there is no position.
+  LLVMTypeRef type = LLVMTypeOf(total.position);
+  LLVMValueRef none = th_emit_icmp(e, LLVMIntEQ, total.position,
+                                   th_emit_const_int(e, type, INT64_MAX));
+  LLVMValueRef zero = th_emit_const_int(e, type, 0);
+  th_gen_check(g, none, node->stmt, TH_KERNEL_INDEX, zero, zero);
+  return total.position;
 }
 
 // ---- loops
