@@ -21,7 +21,7 @@
 #include "lowering/emit.h"
 
 // What `begin` < 0 asks for: error->value is the address of a text that
-// describes the kernel (gen_describe in gen.c).
+// describes the kernel (gen_describe in gen_function.c).
 #define TH_GEN_QUESTION (-1)
 
 typedef struct th_gen {
@@ -98,6 +98,14 @@ LLVMValueRef th_gen_slot(th_gen *g, LLVMTypeRef type);
 void th_gen_product(th_gen *g, LLVMValueRef begin, LLVMValueRef end);
 const th_expr *th_gen_product_extent(const th_nest *n, const th_product *p);
 LLVMValueRef th_gen_product_sum(th_gen *g);
+
+// The outer loop over [begin, end), or all phases after one another.
+void th_gen_parallel(th_gen *g, LLVMValueRef begin, LLVMValueRef end);
+void th_gen_sequential(th_gen *g);
+th_var_set th_gen_outer_without_lane(const th_phase *phase);
+// One row of a running sum; the rows of a sort.
+void th_gen_scan(th_gen *g, th_store *store);
+void th_gen_sort(th_gen *g, uint32_t phase);
 
 // Runs `body` over [lo, hi) of a variable in lanes, variant by variant.
 typedef void (*th_gen_body)(th_gen *g, void *user);

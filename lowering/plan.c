@@ -381,10 +381,31 @@ static void plan_phase(th_plan *p, uint32_t number) {
   plan_variants(p, phase, lanes);
 }
 
+// What lanes gather from far apart: lines of the cache are used up when the
+// variable along which they lie moves inside the lanes' chunk.
+static int plan_tile(const th_plan *p) {
+  const th_nest *n = p->nest;
+  const th_phase *phase = &p->phases[0];
+  for (uint32_t i = 0; i < n->node_count && phase->lane >= 0; i++) {
+    const th_node *node = n->nodes[i];
+    if (node->kind != TH_NODE_LOAD ||
+        plan_stride_score(p, node->expr, phase->lane) >= 0) {
+      continue;
+    }
+    for (int v = 0; v < (int)n->space.var_count; v++) {
+      bool outer = v != phase->lane && phase->outer >> v & 1;
+      if (outer && plan_stride_score(p, node->expr, v) > 0) {
+        return v;
+      }
+    }
+  }
+  return -1;
+}
+
 th_status th_plan_make(th_nest *n, const th_target *target,
                        th_plan *out_plan) {
-  enum { CHUNK = 4096 };
-  *out_plan = (th_plan){.nest = n, .target = target};
+  enum { CHUNK = 4096, TILE_CHUNK = 128 };
+  *out_plan = (th_plan){.nest = n, .target = target, .tile = -1};
   plan_sweep(n);
   while (plan_merge_one(n)) {
   }
@@ -397,8 +418,13 @@ th_status th_plan_make(th_nest *n, const th_target *target,
   int lane = out_plan->phases[0].lane;
   if (lane >= 0 && !n->sequential) {
     const th_expr *extent = n->space.vars[lane].extent;
-    bool is_short = th_is_const(extent) && extent->i <= CHUNK;
-    out_plan->chunk = is_short ? 0 : CHUNK;
+    int64_t chunk = CHUNK;
+    if (!plan_has_reduction(n)) {
+      out_plan->tile = plan_tile(out_plan);
+      chunk = out_plan->tile >= 0 ? TILE_CHUNK : CHUNK;
+    }
+    bool is_short = th_is_const(extent) && extent->i <= chunk;
+    out_plan->chunk = is_short ? 0 : chunk;
   }
   return TH_OK;
 }

@@ -16,7 +16,11 @@
 #include "lowering/nest.h"
 #include "lowering/product.h"
 
-enum { TH_MAX_PHASES = 4, TH_MAX_VARIANTS = 4 };
+enum {
+  TH_MAX_PHASES = 4,
+  TH_MAX_VARIANTS = 4,
+  TH_PLAN_TILE = 16, // steps of the tile variable
+};
 
 // One loop over lanes; several after one another cover a range.
 typedef struct th_variant {
@@ -39,6 +43,8 @@ typedef struct th_plan {
   // The outer loop that threads share counts positions of phase 0's outer
   // variables, where the lane variable counts in chunks.
   int64_t chunk; // 0: no chunks
+  int tile;      // a variable that is walked in short runs inside the chunk,
+                 // since memory that lanes gather is side by side along it
   th_product product;
 } th_plan;
 
