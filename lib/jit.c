@@ -1,8 +1,8 @@
 // Traced functions: from a call to compiled code.
 //
-//   call ── guards of the entry used last hold ──────────────► run
-//     └──── hash ── table ── guards of an entry hold ────────► run
-//             └──── lock ── trace ── compile ── insert ──────► run
+//   call -- guards of the entry used last hold ---------------> run
+//     `---- hash -- table -- guards of an entry hold ---------> run
+//             `---- lock -- trace -- compile -- insert -------> run
 //
 // A hit takes no lock: entries never change and live as long as the callable;
 // the table's slots are atomic, and a table that became too small stays until

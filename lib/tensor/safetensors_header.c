@@ -1,7 +1,7 @@
 // Reads the header of a safetensors file.
 //
-//   │ u64 length │ {"name": {"dtype": "F32", "shape": [2, 3],          │ data
-//   │            │           "data_offsets": [0, 24]}, ...}  + spaces │
+//   | u64 length | {"name": {"dtype": "F32", "shape": [2, 3],          | data
+//   |            |           "data_offsets": [0, 24]}, ...}  + spaces |
 //
 // A scanner of its own rather than a JSON library: every error is located at
 // its byte, no tree is built that is many times the text, and numbers are
