@@ -1,3 +1,6 @@
+// One file for each object: a header with the key and a checksum, then the
+// object.  Whatever is wrong with the folder or a file costs a hit, not a run.
+
 #include "lowering/cache_disk.h"
 
 #include "base/alloc.h"

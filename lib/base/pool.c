@@ -1,3 +1,6 @@
+// Loops cut over threads by GOMP_parallel, the call that gcc makes for an
+// OpenMP loop.
+
 #include "base/pool.h"
 
 #include <pthread.h>
