@@ -12,7 +12,7 @@
 // are nothing but index expressions.  Nodes are hash-consed; the same element
 // reached on two ways is one node.
 //
-// No LLVM here: generate.h writes the code, plan.h chooses the loops.
+// No LLVM here: gen.h writes the code, plan.h chooses the loops.
 #ifndef TH_LOWERING_NEST_H
 #define TH_LOWERING_NEST_H
 

@@ -57,7 +57,7 @@ extern const th_executor_options th_ref_executor;  // ref.c
 extern const th_executor_options th_host_executor; // host.c
 void th_host_executor_init(th_executor *executor); // its fusing part
 
-// ---- a call from the inside (program.c fills it)
+// ---- a call from the inside (call.c fills it)
 
 typedef struct th_rt_arg {
   th_arg_kind kind;
