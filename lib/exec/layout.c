@@ -59,6 +59,21 @@ static void layout_bases(th_program *p) {
   }
 }
 
+// Results that lie in the memory of an input because they are written there.
+static void layout_written(th_program *p, const th_stmt *stmt) {
+  for (uint32_t k = 0; k < stmt->body_count; k++) {
+    layout_written(p, stmt->body[k]);
+  }
+  if (!stmt->in_place || !stmt->outs[0]) {
+    return;
+  }
+  uint32_t base = p->base_of[stmt->outs[0]->id];
+  if (base != TH_BASE_SLAB && base <= p->trace->input_count) {
+    TH_PUSH(&p->arena, p->written, p->written_count, p->written_cap) =
+        base - 1; // bases of inputs follow the slab
+  }
+}
+
 // ---- sizes
 
 static void layout_push_rule(th_program *p, th_size_rule rule) {
@@ -194,6 +209,24 @@ static th_status layout_cond(th_program *p, const th_stmt *stmt,
   return TH_OK;
 }
 
+// A trace that was read and whose passes did not run to the end.
+static th_status layout_unclaimed(th_program *p, const th_stmt *stmt,
+                                  const th_executor *e, const char *reason) {
+  if (!stmt->executor) {
+    return th_error(p->ctx, TH_UNSUPPORTED, stmt->loc,
+                    "%s: no executor has claimed it; the passes 'default' do "
+                    "all that a trace needs to run",
+                    stmt->op->name);
+  }
+  if (e && e->fuse) {
+    reason = "it runs regions alone, which the pass 'fuse' makes";
+  } else if (!reason) {
+    reason = e ? "not in its table" : "there is no such executor";
+  }
+  return th_error(p->ctx, TH_UNSUPPORTED, stmt->loc, "%s: executor '%s': %s",
+                  stmt->op->name, stmt->executor, reason);
+}
+
 static th_status layout_call(th_program *p, const th_stmt *stmt,
                              th_step *step) {
   const th_executor *e =
@@ -202,10 +235,7 @@ static th_status layout_call(th_program *p, const th_stmt *stmt,
   step->kind = TH_STEP_CALL;
   step->claim = e ? th_executor_claim(e, stmt, &reason) : NULL;
   if (!step->claim) {
-    return th_error(p->ctx, TH_UNSUPPORTED, stmt->loc,
-                    "%s: no executor runs it%s%s%s", stmt->op->name,
-                    stmt->executor ? ": " : "",
-                    stmt->executor ? stmt->executor : "", reason ? reason : "");
+    return layout_unclaimed(p, stmt, e, reason);
   }
   step->hooks = e->state;
   if (step->hooks && step->hooks->create) {
@@ -293,6 +323,9 @@ static th_status layout_build(void *user) {
   p->is_static = !p->data_sizes && layout_is_static(p->trace);
   layout_windows(p);
   layout_bases(p);
+  for (uint32_t i = 0; i < p->trace->stmt_count; i++) {
+    layout_written(p, p->trace->stmts[i]);
+  }
   layout_result(p);
   TH_TRY(th_layout_rules(p));
   if (p->options.no_cache) {
