@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 static int64_t compile_now(void) {
@@ -32,6 +33,9 @@ static void compile_dump(compile_watch *w, const char *pass,
   th_buffer text;
   if (!w->options->dump_traces) {
     return;
+  }
+  if (w->number == 0) {
+    (void)mkdir(w->options->dump_traces, 0777); // there already, or told below
   }
   th_buffer_init(&text, &trace->ir->arena);
   th_trace_print(&text, trace, NULL);

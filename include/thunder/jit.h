@@ -47,7 +47,8 @@ typedef struct th_jit_options {
   bool roundtrip_each; // parse(print(t)) == t after each pass
   bool profile;        // time every step
   bool compile_only;   // bind no weights: nothing of them is read, no call
-  const char *dump_traces; // folder for NN-pass.trace files; NULL: none
+  const char *dump_traces; // folder for NN-pass.trace files, made where there
+                           // is none; NULL: none
   const th_transform *transforms;
   size_t transform_count;
   // A debug run: called before and after each statement of the final trace, by
