@@ -2,6 +2,8 @@
 // CPU kernels (aten/src/ATen/native/cpu/Activation.cpp).
 #include "ir/expand_util.h"
 
+#include <string.h>
+
 // x in the dtype in which the activation computes.
 static th_value *activation_start(th_builder *b, const th_stmt *stmt) {
   th_dtype dtype = th_expand_type(b, stmt, 0).dtype;
@@ -33,7 +35,11 @@ th_status th_expand_rule_gelu(th_builder *b, const th_stmt *stmt,
                               th_value **outs) {
   th_value *x = activation_start(b, stmt);
   const char *form = stmt->args[1].text;
-  bool is_tanh = form[0] == 't';
+  bool is_tanh = strcmp(form, "tanh") == 0;
+  if (!is_tanh && strcmp(form, "none") != 0) {
+    return th_error(b->ir->ctx, TH_INVALID, stmt->loc,
+                    "gelu: 'approximate' is 'none' or 'tanh', not '%s'", form);
+  }
   return th_expand_out(
       b, stmt, 0,
       is_tanh ? activation_gelu_tanh(b, x) : activation_gelu_erf(b, x), outs);
