@@ -11,7 +11,9 @@ static const char options_usage[] =
     "passes\n"
     "over it and prints it.\n"
     "\n"
-    "  --passes=LIST          passes to run: dce,cse; default is all of them\n"
+    "  --passes=LIST          passes to run, in this order: dce,cse; the word\n"
+    "                         'default' is the whole pipeline; without the\n"
+    "                         option none runs\n"
     "  --print-after[=LIST]   print the trace after these passes (all) on "
     "stderr\n"
     "  --print-after-all      the same as --print-after\n"
@@ -96,11 +98,22 @@ static const struct option options_long[] = {
     {NULL, 0, NULL, 0},
 };
 
+// Says what an option takes when `is_good` is false; returns it.
+static bool options_told(bool is_good, const char *option, const char *value,
+                         const char *wanted) {
+  if (!is_good) {
+    fprintf(stderr, "thunder-opt: %s takes %s, not '%s'\n", option, wanted,
+            value);
+  }
+  return is_good;
+}
+
 static bool options_fuel(const char *text, int64_t *out_fuel) {
   char *end = NULL;
   long long fuel = strtoll(text, &end, 10);
   *out_fuel = fuel;
-  return *text && !*end && fuel >= 0;
+  return options_told(*text && !*end && fuel >= 0, "--fuel", text,
+                      "a number that is not negative");
 }
 
 static bool options_emit(const char *text, opt_emit *out_emit) {
@@ -112,7 +125,7 @@ static bool options_emit(const char *text, opt_emit *out_emit) {
       return true;
     }
   }
-  return false;
+  return options_told(false, "--emit", text, "trace, llvm or asm");
 }
 
 // A list of names of passes; "default" is none here.
@@ -198,7 +211,8 @@ static bool options_value(opt_options *o, int option, const char *value) {
     o->executors = value;
     return true;
   case OPTION_DEVICE:
-    return th_device_parse(value, &o->device);
+    return options_told(th_device_parse(value, &o->device), "--device", value,
+                        "a device, such as cpu");
   case OPTION_EXTRACT:
     o->extract = value;
     return true;
@@ -237,9 +251,7 @@ bool opt_read_options(int argc, char **argv, opt_options *o, int *out_status) {
       return false; // getopt has said why
     }
     if (!options_flag(o, option) && !options_value(o, option, optarg)) {
-      fprintf(stderr, "thunder-opt: '%s' is not what the option takes\n",
-              optarg ? optarg : "");
-      return false;
+      return false; // the readers of values have said why
     }
   }
   bool list = o->list_passes || o->list_ops || o->list_executors;
