@@ -36,8 +36,9 @@ static const th_executor *fuse_executor(const fuse_state *s,
                                         const th_stmt *stmt) {
   for (uint32_t i = 0; stmt->executor && i < s->p->executors.count; i++) {
     const th_executor *e = s->p->executors.items[i];
+    const char *reason = NULL;
     if (e->fuse && strcmp(e->name, stmt->executor) == 0 &&
-        !th_map_get(&e->claims, stmt->op->name)) {
+        !th_executor_claim(e, stmt, &reason)) {
       return e;
     }
   }

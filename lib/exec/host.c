@@ -19,11 +19,20 @@ static th_status host_fuse(const th_executor *executor, th_fusion *fusion) {
   return th_lower_region(&in);
 }
 
-// What no region holds, since its result's size or its being a number depends
-// on data.
+// Only what regions refuse: their bins have a constant range.
+static bool host_check_histc(const th_stmt *stmt, const char **reason) {
+  const char *refused = NULL;
+  bool on_cpu = stmt->args[0].value->type.device.type == TH_CPU;
+  *reason = on_cpu ? NULL : "an operand is not on the CPU";
+  return on_cpu && !th_lower_supports(stmt, &refused);
+}
+
+// What no region holds, since its result's size, its being a number or the
+// range of its bins depends on data.
 static const th_claim host_claims[] = {
     {"nonzero", NULL, th_ref_run_nonzero},
     {"item", NULL, th_ref_run_item},
+    {"histc", host_check_histc, th_ref_run_histc},
     {"assert_tensor", NULL, th_ref_run_assert_tensor},
 };
 
