@@ -100,22 +100,6 @@ th_part_class th_part_class_of(const th_stmt *stmt) {
                                                       : TH_PART_POINT;
 }
 
-bool th_part_is_window(th_ir *ir, const th_stmt *stmt) {
-  if (!(stmt->op->traits & TH_VIEW)) {
-    return false;
-  }
-  const th_type *from = &stmt->args[0].value->type;
-  if (stmt->op->op == TH_OP_as_strided) {
-    return th_type_is_contiguous(ir, from);
-  }
-  if (stmt->op->op != TH_OP_reshape) {
-    return true;
-  }
-  const th_type *to = &stmt->outs[0]->type;
-  const th_expr *strides[TH_MAX_RANK];
-  return th_view_strides(ir, from, to->rank, to->dims, strides);
-}
-
 static uint32_t part_op_weight(const th_stmt *stmt) {
   switch (stmt->op->op) {
   case TH_OP_exp:
@@ -425,7 +409,7 @@ static void part_in_memory(part_state *s, const th_value *value,
     return;
   }
   const th_stmt *stmt = s->stmts[info->def];
-  if (!th_part_is_window(s->ir, stmt)) {
+  if (!th_stmt_is_window(s->ir, stmt)) {
     info->stored = true;
   } else {
     info->memory = true;

@@ -43,7 +43,4 @@ typedef enum th_part_class {
 } th_part_class;
 th_part_class th_part_class_of(const th_stmt *stmt);
 
-// Is the result only a window on its operand's memory?
-bool th_part_is_window(th_ir *ir, const th_stmt *stmt);
-
 #endif

@@ -7,7 +7,6 @@
 #include "passes/pass.h"
 
 #include "ir/expand.h"
-#include "ir/infer.h"
 
 #include <string.h>
 
@@ -46,24 +45,6 @@ static const char *claim_by(claim_state *s, const th_stmt *stmt, bool explain) {
     }
   }
   return NULL;
-}
-
-// A view is a window whenever its rule could give it strides, i.e. always but
-// for a reshape that has to copy and an as_strided over what is not row-major.
-bool th_stmt_is_window(th_ir *ir, const th_stmt *stmt) {
-  if (!(stmt->op->traits & TH_VIEW)) {
-    return false;
-  }
-  const th_type *from = &stmt->args[0].value->type;
-  if (stmt->op->op == TH_OP_as_strided) {
-    return th_type_is_contiguous(ir, from);
-  }
-  if (stmt->op->op != TH_OP_reshape) {
-    return true;
-  }
-  const th_type *to = &stmt->outs[0]->type;
-  const th_expr *strides[TH_MAX_RANK];
-  return th_view_strides(ir, from, to->rank, to->dims, strides);
 }
 
 static void claim_missing(claim_state *s, const th_stmt *stmt) {

@@ -4,6 +4,7 @@
 #define TH_PASSES_PASS_H
 
 #include "exec/executor.h"
+#include "ir/infer.h"
 
 // What passes share during one compilation.
 typedef struct th_pipeline {
@@ -64,10 +65,6 @@ th_status th_manager_run_pass(th_pipeline *p, const th_pass_info *pass,
 th_status th_manager_run(th_pipeline *p, const char *names,
                          const th_manager_options *options, const th_trace *in,
                          th_history *history);
-
-// Is a statement only a window on its operand's memory?  (A reshape that has to
-// copy is not.)  Such a statement needs no executor.
-bool th_stmt_is_window(th_ir *ir, const th_stmt *stmt);
 
 // Prototypes of the passes.
 #define PASS(name, summary)                                                    \

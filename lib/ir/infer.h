@@ -59,5 +59,8 @@ th_status th_broadcast(th_infer *in, const th_type *const *types,
 // (https://pytorch.org/docs: Tensor.view).
 bool th_view_strides(th_ir *ir, const th_type *type, uint8_t rank,
                      const th_expr *const *dims, const th_expr **out_strides);
+// Is a statement only a window on its operand's memory?  (A reshape that has to
+// copy is not.)  Such a statement needs no executor.
+bool th_stmt_is_window(th_ir *ir, const th_stmt *stmt);
 
 #endif

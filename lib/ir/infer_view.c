@@ -444,3 +444,21 @@ th_status th_infer_rule_as_strided(th_infer *in) {
   }
   return th_infer_view(in, x, &shape);
 }
+
+// A view is a window whenever its rule could give it strides, i.e. always but
+// for a reshape that has to copy and an as_strided over what is not row-major.
+bool th_stmt_is_window(th_ir *ir, const th_stmt *stmt) {
+  if (!(stmt->op->traits & TH_VIEW)) {
+    return false;
+  }
+  const th_type *from = &stmt->args[0].value->type;
+  if (stmt->op->op == TH_OP_as_strided) {
+    return th_type_is_contiguous(ir, from);
+  }
+  if (stmt->op->op != TH_OP_reshape) {
+    return true;
+  }
+  const th_type *to = &stmt->outs[0]->type;
+  const th_expr *strides[TH_MAX_RANK];
+  return th_view_strides(ir, from, to->rank, to->dims, strides);
+}
