@@ -374,6 +374,7 @@ static void parse_subtrace(th_parser *p) {
       th_parse_error_at(p, TH_PARSE, s->pending_loc,
                         "two sub-traces of a statement are called '%s'",
                         trace->name);
+      return;
     }
   }
   if (s->pending_count == TH_MAX_PARAMS) {
