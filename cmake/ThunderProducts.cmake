@@ -106,7 +106,7 @@ execute_process(
   COMMAND_ERROR_IS_FATAL ANY)
 string(REPLACE "\n" " " TH_STATIC_LLVM "${TH_STATIC_LLVM}")
 set(TH_STATIC_LIBS
-  "${TH_STATIC_LLVM} -lminizip -ljansson -lzstd -lz -lgomp -lstdc++ -lpthread -ldl -lm")
+  "${TH_STATIC_LLVM} -lminizip -lzstd -lz -lgomp -lstdc++ -lpthread -ldl -lm")
 
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/thunder)
 configure_package_config_file(cmake/thunderConfig.cmake.in
