@@ -113,6 +113,8 @@ struct th_program {
   // The result.
   const th_arg **leaves;
   uint32_t leaf_count, leaf_cap;
+  uint32_t *written; // inputs that steps write in place
+  uint32_t written_count, written_cap;
   th_value **mutated; // pairs: input, its new value
   uint32_t mutated_count, mutated_cap;
   // Kept between calls.

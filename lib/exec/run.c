@@ -88,6 +88,36 @@ static th_status run_bind_inputs(th_frame *call) {
   return TH_OK;
 }
 
+static bool run_is_other(const th_frame *call, uint32_t i, uint32_t j) {
+  return i != j && call->inputs[j].kind == TH_KIND_TENSOR &&
+         call->inputs[j].tensor && !call->input_copies[j] &&
+         th_tensor_overlaps(call->inputs[i].tensor, call->inputs[j].tensor);
+}
+
+// Steps that write into an input know nothing of another one in the same
+// memory: that one is read from a copy.
+static th_status run_part_inputs(th_frame *call) {
+  const th_program *p = call->program;
+  for (uint32_t w = 0; w < p->written_count; w++) {
+    for (uint32_t j = 0; j < p->trace->input_count; j++) {
+      if (!run_is_other(call, p->written[w], j)) {
+        continue;
+      }
+      const th_value *in = p->trace->inputs[j];
+      if (in->type.strides) {
+        return th_error(call->ctx, TH_INVALID, TH_NOWHERE,
+                        "input '%s' lies in the memory of '%s', which is "
+                        "written to, and is not row-major",
+                        in->name, p->trace->inputs[p->written[w]]->name);
+      }
+      TH_TRY(th_tensor_clone(call->ctx, call->inputs[j].tensor,
+                             &call->input_copies[j]));
+      call->block->bases[j + 1] = call->input_copies[j]->data;
+    }
+  }
+  return TH_OK;
+}
+
 // ---- memory of a call
 
 void th_block_free(th_block *block) {
@@ -423,6 +453,7 @@ static th_status run_in_memory(th_frame *call) {
   memset(call->block->bases + first, 0,
          (p->base_count - first) * sizeof(char *));
   TH_TRY(run_bind_inputs(call));
+  TH_TRY(run_part_inputs(call));
   TH_TRY(run_slab(call));
   if (!p->data_sizes) {
     TH_TRY(th_outputs_prepare(call));

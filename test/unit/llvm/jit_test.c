@@ -409,6 +409,36 @@ Test(jit, writes_back) {
   th_module_release(m);
 }
 
+// The first input gets a row of the second, which may lie in its memory.
+static th_status trace_overlap(th_tracer *t, th_value *const *in, size_t n,
+                               th_value **out, size_t m, void *user) {
+  (void)n, (void)m, (void)user;
+  th_value *next = th_slice_scatter(t, in[0], th_neg(t, in[1]), 0, 0, 2, 1);
+  th_input_set(t, 0, next);
+  out[0] = th_mul_scalar(t, in[1], 10);
+  return th_tracer_status(t);
+}
+
+Test(jit, inputs_in_one_memory) {
+  static const char *const executors[] = {"ref", "host"};
+  for (size_t i = 0; i < TH_COUNT(executors); i++) {
+    th_callable *f = NULL;
+    th_jit_options o = jit_options(TH_CACHE_CONSTANT_VALUES);
+    o.executors = executors[i];
+    OK(th_jit(ctx, trace_overlap, NULL, NULL, 1, &o, &f));
+    th_tensor *a = jit_tensor(TH_F32, 1, 4, 0), *b = NULL;
+    int64_t two = 2;
+    OK(th_tensor_view(ctx, a, 1, &two, NULL, 1, &b));
+    jit_expect(f, (th_leaf[]){jit_leaf(a), jit_leaf(b)}, 2, 50);
+    cr_expect_eq(th_tensor_get(a, 0), -2);
+    cr_expect_eq(th_tensor_get(a, 1), -3);
+    cr_expect_eq(th_tensor_get(a, 2), 3);
+    th_tensor_release(a);
+    th_tensor_release(b);
+    th_callable_free(f);
+  }
+}
+
 // ---- the trace
 
 static th_status trace_scopes(th_tracer *t, th_value *const *in, size_t n,
