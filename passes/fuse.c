@@ -4,8 +4,12 @@
 // A view at the border stays outside: what another statement reads of it is
 // written again behind the region as a window, on an input or on a result of
 // the region, so a region never copies for the sake of a view.
+//
+// Regions that a trace has already, since it was printed and read back, stay as
+// they are.
 #include "passes/pass.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct fuse_state {
@@ -23,9 +27,30 @@ static void fuse_use(void *user, th_value *value) {
   s->last_use[value->id] = s->now;
 }
 
+// hostFusion7 is there: the next one is hostFusion8.
+static void fuse_count_on(uint32_t *number, const char *label) {
+  unsigned long next =
+      1 + strtoul(label + strcspn(label, "0123456789"), NULL, 10);
+  if (next > *number && next < UINT32_MAX) {
+    *number = (uint32_t)next;
+  }
+}
+
+static void fuse_scan_region(fuse_state *s, const th_stmt *region) {
+  fuse_count_on(&s->p->region_number, region->label);
+  for (uint32_t i = 0; i < region->body_count; i++) {
+    if (region->body[i]->label) {
+      fuse_count_on(&s->p->kernel_number, region->body[i]->label);
+    }
+  }
+}
+
 static void fuse_scan(fuse_state *s) {
   for (uint32_t i = 0; i < s->in->stmt_count; i++) {
     s->now = i + 1;
+    if (s->in->stmts[i]->label) {
+      fuse_scan_region(s, s->in->stmts[i]);
+    }
     th_stmt_operands(s->in->stmts[i], fuse_use, s);
   }
   s->now = UINT32_MAX;
@@ -34,6 +59,9 @@ static void fuse_scan(fuse_state *s) {
 
 static const th_executor *fuse_executor(const fuse_state *s,
                                         const th_stmt *stmt) {
+  if (stmt->label) {
+    return NULL; // a region
+  }
   for (uint32_t i = 0; stmt->executor && i < s->p->executors.count; i++) {
     const th_executor *e = s->p->executors.items[i];
     const char *reason = NULL;
