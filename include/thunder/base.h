@@ -2,7 +2,11 @@
 // contexts and their diagnostics.
 //
 // Threads: a context is used by one thread at a time; different contexts are
-// independent.  A compiled callable (jit.h) may be called by any thread.
+// independent.  A compiled callable (jit.h) may be called by any thread.  A
+// call spreads its loops over threads of libgomp, which keeps a team for each
+// calling thread: k callers with t threads each are k * t threads.  After a
+// fork the child runs calls in its only thread, with the same results.  The
+// library may be unloaded while no call is under way.
 #ifndef THUNDER_BASE_H
 #define THUNDER_BASE_H
 
@@ -82,8 +86,8 @@ typedef enum th_dtype {
       TH_DTYPE_COUNT
 } th_dtype;
 
-// Size in bytes, name ("f32"), and the reverse (TH_DTYPE_COUNT if unknown;
-// "bool" is accepted for b8).
+// Size in bytes of an element, name ("f32"; static storage), and the reverse
+// (TH_DTYPE_COUNT if unknown; "bool" is accepted for b8).
 TH_API size_t th_dtype_size(th_dtype dtype);
 TH_API const char *th_dtype_name(th_dtype dtype);
 TH_API th_dtype th_dtype_parse(const char *name);
