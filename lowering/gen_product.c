@@ -10,6 +10,7 @@ typedef struct product_gen {
   LLVMValueRef panel, sums, rows_of_a; // buffers on the stack
   LLVMValueRef row, rows;              // the block: first row, number of rows
   LLVMValueRef column, columns; // the panel: first column, number that exist
+  LLVMValueRef line, lines;     // of p->line
   LLVMValueRef k, steps;        // the block of k, in steps of p->k
   uint32_t inner;               // steps of the sum in one step of k
 } product_gen;
@@ -79,6 +80,35 @@ static void product_leave(th_gen *g, int var, const product_lanes *saved) {
   g->vars[var] = saved->var;
 }
 
+// ---- lines
+
+typedef struct product_line {
+  LLVMValueRef var;
+  uint32_t mark;
+} product_line;
+
+// Line number v of the panel; what does not exist repeats the last one.
+static product_line product_enter_line(th_gen *g, product_gen *d, uint32_t v) {
+  th_emit *e = &g->e;
+  int var = d->p->line;
+  product_line saved = {var < 0 ? NULL : g->vars[var], th_gen_mark(g)};
+  if (var >= 0) {
+    LLVMValueRef last =
+        th_emit_sub(e, product_extent(g, var), th_emit_i64(e, 1));
+    LLVMValueRef line = th_emit_add(e, d->line, th_emit_i64(e, v));
+    g->vars[var] = product_min(e, line, last);
+  }
+  return saved;
+}
+
+static void product_leave_line(th_gen *g, const product_gen *d,
+                               const product_line *saved) {
+  if (d->p->line >= 0) {
+    th_gen_forget(g, saved->mark);
+    g->vars[d->p->line] = saved->var;
+  }
+}
+
 // ---- packing b
 
 typedef struct product_step {
@@ -94,14 +124,17 @@ static void product_pack_row(th_gen *g, product_gen *d, LLVMValueRef row,
   const th_product *p = d->p;
   for (uint32_t v = 0; v < p->vectors; v++) {
     LLVMValueRef shift = th_emit_i64(e, (int64_t)v * p->lanes);
-    LLVMValueRef first = th_emit_add(e, d->column, shift);
+    LLVMValueRef skip = p->line < 0 ? shift : th_emit_i64(e, 0);
+    LLVMValueRef first = th_emit_add(e, d->column, skip);
     LLVMValueRef mask =
         partial
-            ? th_emit_tail_mask(e, th_emit_sub(e, d->columns, shift), p->lanes)
+            ? th_emit_tail_mask(e, th_emit_sub(e, d->columns, skip), p->lanes)
             : NULL;
+    product_line saved_line = product_enter_line(g, d, v);
     product_lanes saved = product_enter(g, p->n, first, p->lanes, mask);
     LLVMValueRef b = th_gen_widen(g, th_gen_node(g, p->b));
     product_leave(g, p->n, &saved);
+    product_leave_line(g, d, &saved_line);
     th_emit_store(e, b, product_at(g, d, d->panel, row, d->width, shift),
                   product_bytes(d));
   }
@@ -291,6 +324,10 @@ static void product_pack_b(th_gen *g, product_gen *d) {
   const th_expr *extent = g->nest->space.vars[d->p->n].extent;
   if (d->p->pack == TH_PRODUCT_ALONG_K) {
     product_pack_along_k(g, d);
+    return;
+  }
+  if (d->p->line >= 0) {
+    product_pack_along_n(g, d, extent->i != d->p->lanes);
     return;
   }
   if (th_is_const(extent) && extent->i % d->width == 0) {
@@ -666,6 +703,11 @@ LLVMValueRef th_gen_product_sum(th_gen *g) {
   product_gen *d = g->product;
   LLVMValueRef row = th_emit_sub(e, g->vars[d->p->m], d->row);
   LLVMValueRef column = th_emit_sub(e, g->vars[d->p->n], d->column);
+  if (d->p->line >= 0) {
+    LLVMValueRef line = th_emit_sub(e, g->vars[d->p->line], d->line);
+    line = th_emit_mul(e, line, th_emit_i64(e, d->p->lanes));
+    column = th_emit_add(e, column, line);
+  }
   LLVMValueRef at = product_at(g, d, d->sums, row, d->width, column);
   LLVMTypeRef type = th_emit_type_vector(d->element, g->lanes);
   return g->mask ? th_emit_masked_load(e, type, at, g->mask, product_bytes(d))
@@ -686,8 +728,22 @@ static void product_finish(th_gen *g, product_gen *d) {
   const th_expr *extent = g->nest->space.vars[p->n].extent;
   bool whole = th_is_const(extent) && extent->i % d->width == 0;
   const th_expr *known = whole ? th_int(g->nest->ir, d->width) : NULL;
-  th_gen_lanes(g, p->n, d->column, th_emit_add(e, d->column, d->columns), known,
-               th_gen_store_all, NULL);
+  LLVMValueRef end = th_emit_add(e, d->column, d->columns);
+  if (p->line < 0) {
+    th_gen_lanes(g, p->n, d->column, end, known, th_gen_store_all, NULL);
+  } else {
+    th_emit_loop lines = {.begin = d->line,
+                          .end = th_emit_add(e, d->line, d->lines),
+                          .name = "line"};
+    LLVMValueRef before = g->vars[p->line];
+    th_emit_loop_begin(e, &lines, NULL, 0);
+    uint32_t inside = th_gen_mark(g);
+    g->vars[p->line] = lines.index;
+    th_gen_lanes(g, p->n, d->column, end, extent, th_gen_store_all, NULL);
+    th_gen_forget(g, inside);
+    g->vars[p->line] = before;
+    th_emit_loop_end(e, &lines, NULL, NULL);
+  }
   g->product = NULL;
   th_gen_forget(g, mark);
   g->vars[p->m] = outside;
@@ -701,10 +757,13 @@ const th_expr *th_gen_product_extent(const th_nest *n, const th_product *p) {
   const th_expr *rows = th_expr_ceildiv(n->ir, n->space.vars[p->m].extent,
                                         th_int(n->ir, p->block_rows));
   const th_expr *panels =
-      th_expr_ceildiv(n->ir, n->space.vars[p->n].extent, th_int(n->ir, width));
+      p->line < 0 ? th_expr_ceildiv(n->ir, n->space.vars[p->n].extent,
+                                    th_int(n->ir, width))
+                  : th_expr_ceildiv(n->ir, n->space.vars[p->line].extent,
+                                    th_int(n->ir, p->vectors));
   const th_expr *extent = th_expr_mul(n->ir, rows, panels);
   for (uint32_t v = 0; v < n->space.var_count; v++) {
-    if (p->outer >> v & 1) {
+    if (p->outer >> v & 1 && (int)v != p->line) {
       extent = th_expr_mul(n->ir, extent, n->space.vars[v].extent);
     }
   }
@@ -733,17 +792,28 @@ static void product_place(th_gen *g, product_gen *d, LLVMValueRef position) {
   const th_product *p = d->p;
   LLVMValueRef m = product_extent(g, p->m), n = product_extent(g, p->n);
   LLVMValueRef rest = position;
-  LLVMValueRef panel = product_digit(g, &rest, product_blocks(e, n, d->width));
+  LLVMValueRef lines = p->line < 0 ? NULL : product_extent(g, p->line);
+  LLVMValueRef panels = lines ? product_blocks(e, lines, p->vectors)
+                              : product_blocks(e, n, d->width);
+  LLVMValueRef panel = product_digit(g, &rest, panels);
   LLVMValueRef block =
       product_digit(g, &rest, product_blocks(e, m, p->block_rows));
-  d->column = th_emit_mul(e, panel, th_emit_i64(e, d->width));
-  d->columns =
-      product_min(e, th_emit_sub(e, n, d->column), th_emit_i64(e, d->width));
+  if (lines) {
+    d->line = th_emit_mul(e, panel, th_emit_i64(e, p->vectors));
+    d->lines = product_min(e, th_emit_sub(e, lines, d->line),
+                           th_emit_i64(e, p->vectors));
+    d->column = th_emit_i64(e, 0);
+    d->columns = n;
+  } else {
+    d->column = th_emit_mul(e, panel, th_emit_i64(e, d->width));
+    d->columns =
+        product_min(e, th_emit_sub(e, n, d->column), th_emit_i64(e, d->width));
+  }
   d->row = th_emit_mul(e, block, th_emit_i64(e, p->block_rows));
   d->rows =
       product_min(e, th_emit_sub(e, m, d->row), th_emit_i64(e, p->block_rows));
   for (int v = (int)g->nest->space.var_count - 1; v >= 0; v--) {
-    if (p->outer >> v & 1) {
+    if (p->outer >> v & 1 && v != p->line) {
       g->vars[v] = product_digit(g, &rest, product_extent(g, v));
     }
   }

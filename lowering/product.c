@@ -118,6 +118,7 @@ static void product_shape(const th_nest *n, const th_target *target,
       target->isa == TH_ISA_AVX512 || target->isa == TH_ISA_NEON;
   uint32_t most = many_registers ? 4 : 2;
   int64_t columns = product_size(n, p->n), best = -1;
+  p->line = -1;
   p->lanes = target->vector_bytes / (p->dtype == TH_F64 ? 8 : 4);
   p->vectors = many_registers ? 3 : 2;
   for (uint32_t v = most; columns > 0 && v >= 1; v--) {
@@ -129,6 +130,12 @@ static void product_shape(const th_nest *n, const th_target *target,
       best = cost;
       p->vectors = v;
     }
+  }
+  int line = product_largest(n, p->b->depends & ~p->a->depends & p->outer);
+  if (columns > 0 && columns <= p->lanes && line >= 0) {
+    p->line = line;
+    p->vectors = most;
+    p->pack = TH_PRODUCT_ALONG_N;
   }
   static const uint32_t rows_many[] = {0, 16, 12, 8, 6};
   static const uint32_t rows_few[] = {0, 10, 6};
@@ -196,7 +203,8 @@ void th_product_find(th_nest *n, const th_target *target,
   p.k_inner = p.reduce->vars & ~product_bit(p.k);
   int64_t columns = product_size(n, p.n), rows = product_size(n, p.m);
   int64_t k = product_size(n, p.k);
-  bool tiny = (columns > 0 && columns < 8) ||
+  bool lines = p.b->depends & ~p.a->depends & p.outer;
+  bool tiny = (columns > 0 && columns < (lines ? 4 : 8)) ||
               (rows > 0 && rows < 2 && p.k_inner) ||
               (k > 0 && k < 4 && !p.k_inner);
   if (tiny || !product_inner_is_small(n, p.k_inner)) {
@@ -209,7 +217,7 @@ void th_product_find(th_nest *n, const th_target *target,
   if (p.few && !p.many && p.k_inner) {
     return;
   }
-  p.many = p.many || p.k_inner;
-  p.few = p.few && !p.k_inner;
+  p.many = p.many || p.k_inner || p.line >= 0;
+  p.few = p.few && !p.k_inner && p.line < 0;
   *out_product = p;
 }

@@ -26,9 +26,11 @@ typedef struct th_product {
   th_node *reduce; // NULL: no product in this kernel
   th_node *a, *b;
   int m, n;
-  int k;                 // the blocked variable of the sum
+  int line; // where columns are few: a panel is several of their lines, a
+            // register each, along this variable; -1
+  int k;    // the blocked variable of the sum
   th_var_set k_inner;    // variables of the sum inside one step of k
-  th_var_set outer;      // all others
+  th_var_set outer;      // all others (and line)
   th_dtype dtype;        // f32 or f64: of the sums
   const th_expr *a_step; // from one k to the next in memory; NULL: a is packed
   th_product_pack pack;
