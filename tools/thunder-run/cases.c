@@ -402,6 +402,11 @@ int run_cases(th_context *ctx, const run_options *options, th_pt2 *archive) {
       cases_program(&c, program);
     }
   }
+  if (!c.passed && !c.failed) {
+    fprintf(stderr, "%s: no case is for %s%s\n", options->cases,
+            options->program ? "program " : "a program of the archive",
+            options->program ? options->program : "");
+  }
   printf("%zu passed, %zu failed\n", c.passed, c.failed);
   json_decref(c.all);
   th_safetensors_free(c.file);

@@ -13,6 +13,11 @@ enum { EXIT_USAGE = 2 };
 
 static const char usage[] =
     "usage: thunder-run MODEL.pt2 [options]\n"
+    "       thunder-run TRACE.trace [options]\n"
+    "Compiles and runs a model, or a trace, and prints its outputs.  Without\n"
+    "--inputs, --random and --cases the inputs are those that the model was\n"
+    "exported with, else random ones.\n"
+    "\n"
     "  --model PROGRAM          a program of the archive (default: the only\n"
     "                           one, else train_ir, else the first)\n"
     "  --inputs F.safetensors   inputs by position (in.0, 0) or name\n"
@@ -196,6 +201,11 @@ static void run_flag(run_options *o, int flag, const char *value) {
   }
 }
 
+static bool run_is_text(const char *path) {
+  const char *dot = strrchr(path, '.');
+  return dot && strcmp(dot, ".trace") == 0;
+}
+
 static void run_read_options(int argc, char **argv, run_options *o) {
   int flag = 0;
   while ((flag = getopt_long(argc, argv, "", flags, NULL)) >= 0) {
@@ -210,7 +220,17 @@ static void run_read_options(int argc, char **argv, run_options *o) {
     run_usage("--inputs, --sample-inputs, --random and --cases exclude each "
               "other");
   }
+  if (o->cases &&
+      (o->outputs || o->time || o->profile || o->jit.compile_only)) {
+    run_usage("--cases goes with none of --outputs, --time, --profile and "
+              "--compile-only");
+  }
   o->model = argv[optind];
+  if (run_is_text(o->model) &&
+      (o->cases || o->trace || o->program || o->weights || o->random_weights)) {
+    run_usage("--cases, --trace, --model, --weights and --random-weights need "
+              "an archive");
+  }
 }
 
 // ---- timing
@@ -479,11 +499,6 @@ static th_status run_program(th_context *ctx, const run_options *o,
   }
   th_callable_free(c);
   return status;
-}
-
-static bool run_is_text(const char *path) {
-  const char *dot = strrchr(path, '.');
-  return dot && strcmp(dot, ".trace") == 0;
 }
 
 static int run_main(th_context *ctx, const run_options *o) {
