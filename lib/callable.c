@@ -155,6 +155,14 @@ th_status th_callable_add(th_callable *callable, th_trace *trace,
 
 // ---- calling
 
+static const char *call_leaf_text(th_leaf_kind kind) {
+  static const char *const texts[] = {
+      [TH_LEAF_NONE] = "None",      [TH_LEAF_TENSOR] = "a tensor",
+      [TH_LEAF_INT] = "an integer", [TH_LEAF_FLOAT] = "a float",
+      [TH_LEAF_BOOL] = "a bool",    [TH_LEAF_STRING] = "a string"};
+  return (size_t)kind < TH_COUNT(texts) ? texts[kind] : "nothing known";
+}
+
 static th_status call_input(th_context *ctx, const th_value *in,
                             const th_leaf *leaf, th_program_value *out) {
   bool fits = true;
@@ -179,8 +187,11 @@ static th_status call_input(th_context *ctx, const th_value *in,
   }
   if (!fits) {
     return th_error(ctx, TH_INVALID, TH_NOWHERE,
-                    "input '%s' is of another kind than it was traced with",
-                    in->name);
+                    "input '%s' is %s; it was traced with %s", in->name,
+                    call_leaf_text(leaf->kind),
+                    in->type.kind == TH_KIND_TENSOR ? "a tensor"
+                    : in->type.dtype == TH_F64      ? "a number"
+                                                    : "an integer or a bool");
   }
   return TH_OK;
 }
