@@ -164,17 +164,14 @@ static th_status fuse_region(fuse_state *s, const th_executor *e,
   return s->b.status;
 }
 
-// Where the run of `e` that starts here ends.  Without fuel a run is a single
-// statement, so that a miscompilation can be bisected.
+// Where the run of `e` that starts here ends.  Each statement that joins the
+// one before it takes one of fuel, so that a miscompilation can be bisected.
 static uint32_t fuse_run_end(const fuse_state *s, const th_executor *e,
                              uint32_t start) {
-  uint32_t end = start;
-  if (s->p->fuel == 0) {
-    return start + 1;
-  }
-  s->p->fuel -= s->p->fuel > 0;
-  while (end < s->in->stmt_count &&
-         (fuse_executor(s, s->in->stmts[end]) == e)) {
+  uint32_t end = start + 1;
+  while (s->p->fuel != 0 && end < s->in->stmt_count &&
+         fuse_executor(s, s->in->stmts[end]) == e) {
+    s->p->fuel -= s->p->fuel > 0;
     end++;
   }
   return end;

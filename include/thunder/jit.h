@@ -41,7 +41,7 @@ typedef struct th_jit_options {
   const char *passes;    // NULL: the whole pipeline
   th_cache_mode cache;
   int threads;         // 0: OMP_NUM_THREADS, else all that the process may use
-  int64_t fuel;        // fusions that may be made; -1: no limit
+  int64_t fuel;        // joins of a statement to the region before it; -1: all
   bool no_cache;       // no object cache on disk
   bool verify_each;    // check each trace
   bool roundtrip_each; // parse(print(t)) == t after each pass
