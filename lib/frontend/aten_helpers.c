@@ -279,13 +279,18 @@ th_arg th_aten_at_wide(th_call *call, const th_arg *args, uint32_t count) {
                        th_nums(graph->ir, shape.dims, shape.rank)));
 }
 
-// |self - other| <= atol + rtol * |other|, or equal.
+// |self - other| <= atol + rtol * |other|, or equal; `other` counts as f32
+// where it is whole or bool.
 th_arg th_aten_at_isclose(th_call *call, const th_arg *args, uint32_t count) {
   (void)count;
   th_builder *b = call->graph->b;
   th_value *same = TH_BUILD(b, eq, args[0], args[1]);
-  th_value *gap = TH_BUILD(b, sub, args[0], args[1]);
-  th_value *size = TH_BUILD(b, abs, args[1]);
+  bool is_float = args[1].kind != TH_ARG_VALUE ||
+                  th_dtype_is_float(args[1].value->type.dtype);
+  th_arg other =
+      is_float ? args[1] : th_v(TH_BUILD(b, to, args[1], th_d(TH_F32)));
+  th_value *gap = TH_BUILD(b, sub, args[0], other);
+  th_value *size = TH_BUILD(b, abs, other);
   th_value *scaled = TH_BUILD(b, mul, th_v(size), args[2]);
   th_value *room = TH_BUILD(b, add, th_v(scaled), args[3]);
   th_value *distance = TH_BUILD(b, abs, th_v(gap));
