@@ -128,7 +128,8 @@ th_status th_infer_rule_reshape(th_infer *in) {
     }
   }
   const th_expr *numel = view_product(ir, shape.dims, shape.rank);
-  if (!numel || th_infer_never(in, TH_X_EQ, numel, th_type_numel(ir, x))) {
+  const th_expr *joined = NULL;
+  if (!numel || !th_infer_same_dim(in, th_type_numel(ir, x), numel, &joined)) {
     return view_reshape_error(in, x);
   }
   if (th_view_strides(ir, x, (uint8_t)shape.rank, shape.dims, shape.strides)) {
