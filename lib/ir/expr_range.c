@@ -17,8 +17,13 @@ static range_wide range_product(int64_t a, int64_t b) {
   return (range_wide)a * b;
 }
 
-static int64_t range_floordiv(int64_t a, int64_t b) { // b > 0
-  return a / b - (a % b < 0);
+// Sums and floor quotients (b > 0) of bounds; `none` stands for no bound.
+static int64_t range_sum(int64_t a, int64_t b, int64_t none) {
+  return a == none || b == none ? none : range_saturate((range_wide)a + b);
+}
+
+static int64_t range_quotient_bound(int64_t a, int64_t b, int64_t none) {
+  return a == none ? none : a / b - (a % b < 0);
 }
 
 static bool range_binary(const th_expr *e, int64_t alo, int64_t ahi,
@@ -29,12 +34,8 @@ static bool range_binary(const th_expr *e, int64_t alo, int64_t ahi,
   }
   switch (e->op) {
   case TH_X_ADD:
-    *lo = alo == INT64_MIN || blo == INT64_MIN
-              ? INT64_MIN
-              : range_saturate((range_wide)alo + blo);
-    *hi = ahi == INT64_MAX || bhi == INT64_MAX
-              ? INT64_MAX
-              : range_saturate((range_wide)ahi + bhi);
+    *lo = range_sum(alo, blo, INT64_MIN);
+    *hi = range_sum(ahi, bhi, INT64_MAX);
     return true;
   case TH_X_MUL:
     *lo = INT64_MAX;
@@ -48,10 +49,8 @@ static bool range_binary(const th_expr *e, int64_t alo, int64_t ahi,
     if (blo <= 0) {
       return false;
     }
-    *lo =
-        alo == INT64_MIN ? INT64_MIN : range_floordiv(alo, alo < 0 ? blo : bhi);
-    *hi =
-        ahi == INT64_MAX ? INT64_MAX : range_floordiv(ahi, ahi < 0 ? bhi : blo);
+    *lo = range_quotient_bound(alo, alo < 0 ? blo : bhi, INT64_MIN);
+    *hi = range_quotient_bound(ahi, ahi < 0 ? bhi : blo, INT64_MAX);
     return true;
   case TH_X_MOD:
     *lo = 0;

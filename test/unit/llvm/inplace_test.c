@@ -21,10 +21,7 @@ static th_status inplace_fail(th_run *run) {
 
 static const th_claim inplace_claims[] = {{"neg", NULL, inplace_fail}};
 
-// Calls with the rows 1 and `last`; the sums of the caches afterwards.
-static th_status inplace_call(const char *executors, int64_t last,
-                              double out_sums[2]) {
-  th_context *ctx = th_context_new();
+static th_callable *inplace_compile(th_context *ctx, const char *executors) {
   th_executor_options failing = {.size = sizeof failing,
                                  .name = "failing",
                                  .version = "1",
@@ -35,11 +32,15 @@ static th_status inplace_call(const char *executors, int64_t last,
   options.executors = executors;
   options.no_cache = true;
   th_callable *f = NULL;
-  cr_assert_eq(th_jit_text(ctx, "inplace", inplace_text, strlen(inplace_text),
-                           &options, &f),
-               TH_OK, "%s", th_diagnostics_all(ctx));
+  th_status status = th_jit_text(ctx, "inplace", inplace_text,
+                                 strlen(inplace_text), &options, &f);
+  cr_assert_eq(status, TH_OK, "%s", th_diagnostics_all(ctx));
+  return f;
+}
+
+// The caches, the rows 1 and `last`, and what is written there: ones.
+static void inplace_inputs(th_context *ctx, int64_t last, th_tensor *in[4]) {
   const int64_t sizes[] = {8, 2}, rows[] = {2, 2};
-  th_tensor *in[4] = {NULL}, *out = NULL;
   cr_assert_eq(th_tensor_new(ctx, TH_F32, 2, sizes, &in[0]), TH_OK);
   cr_assert_eq(th_tensor_new(ctx, TH_F32, 2, sizes, &in[1]), TH_OK);
   cr_assert_eq(th_tensor_new(ctx, TH_I64, 1, rows, &in[2]), TH_OK);
@@ -47,6 +48,15 @@ static th_status inplace_call(const char *executors, int64_t last,
   th_tensor_set_int(in[2], 0, 1);
   th_tensor_set_int(in[2], 1, last);
   cr_assert_eq(th_tensor_fill(ctx, in[3], 1), TH_OK);
+}
+
+// One call; the sums of the caches afterwards.
+static th_status inplace_call(const char *executors, int64_t last,
+                              double out_sums[2]) {
+  th_context *ctx = th_context_new();
+  th_callable *f = inplace_compile(ctx, executors);
+  th_tensor *in[4] = {NULL}, *out = NULL;
+  inplace_inputs(ctx, last, in);
   th_status status = th_call(f, in, 4, &out, 1);
   for (int k = 0; k < 2; k++) {
     out_sums[k] = 0;
