@@ -57,7 +57,8 @@ static LLVMValueRef gen_body(th_gen *g, th_codegen *codegen) {
     th_gen_product(g, LLVMGetParam(e->function, 1),
                    LLVMGetParam(e->function, 2));
   } else {
-    th_gen_parallel(g, LLVMGetParam(e->function, 1), LLVMGetParam(e->function, 2));
+    th_gen_parallel(g, LLVMGetParam(e->function, 1),
+                    LLVMGetParam(e->function, 2));
   }
   if (g->streams) { // such stores are in no order with others
     LLVMBuildFence(e->builder, LLVMAtomicOrderingSequentiallyConsistent, false,
