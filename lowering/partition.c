@@ -608,6 +608,18 @@ static void part_place(part_state *s, uint32_t i, const th_value *y,
   }
 }
 
+// Are dimensions of the kernel that a result lacks sure to be walked?
+static bool part_never_empty(const th_value *main, uint64_t dims) {
+  for (uint8_t i = 0; i < main->type.rank; i++) {
+    int64_t lo = 0, hi = 0;
+    if ((dims >> i & 1) &&
+        !(th_expr_range(main->type.dims[i], &lo, &hi) && lo > 0)) {
+      return false;
+    }
+  }
+  return true;
+}
+
 // Whether a stored value can be one more result of the kernel that reads it.
 static bool part_joins(part_state *s, const th_value *value,
                        const part_use *use) {
@@ -620,7 +632,9 @@ static bool part_joins(part_state *s, const th_value *value,
   // All of the kernel's dimensions, or those at which its reductions stand.
   const part_info *info = part_info_of(s, value);
   uint64_t all = part_all_dims(c->main);
-  if (at != all && !(c->reduces ? at == c->outer : info->reduced)) {
+  if (at != all &&
+      !(c->reduces ? at == c->outer
+                   : info->reduced && part_never_empty(c->main, all & ~at))) {
     return false;
   }
   // In the order of the kernel's dimensions, each of full size.

@@ -132,3 +132,26 @@ Test(agree, no_position_in_nothing) {
     th_context_free(ctx);
   }
 }
+
+// A result that lacks a dimension of size 0 which another one has: no kernel
+// that walks it makes both.
+Test(agree, results_beside_an_empty_one) {
+  agree("def f(x, y):\n"
+        "  # x: \"cpu f32[3, 4]\"\n"
+        "  # y: \"cpu f32[3, s0]\"\n"
+        "  # s0: \"int\" in [0, inf]\n"
+        "  a = sum(x, [1], True)\n"
+        "  b = slice_scatter(a, a, 1, 0, 1)\n"
+        "  c = exp(b)\n"
+        "  d = minimum(y, c)\n"
+        "  return {'output': (b, c, d)}\n");
+  agree("def f(x):\n"
+        "  # x: \"cpu bf16[3, 1, 3, 31]\"\n"
+        "  a = sum(x, [0], True)\n"
+        "  b = hardtanh(a)\n"
+        "  c = slice(a, 3, 5, 6, 1)\n"
+        "  i = arange(0, 0, 1, i64)\n"
+        "  d = index_select(c, 1, i)\n"
+        "  e = maximum(d, b)\n"
+        "  return {'output': (b, e)}\n");
+}
