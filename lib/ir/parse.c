@@ -14,40 +14,26 @@ bool th_parse_full(const th_parser *p) {
   return p->lost || p->errors >= TH_TEXT_ERRORS;
 }
 
-static void parse_report(th_parser *p, th_status status, th_loc loc,
-                         const char *fmt, va_list args) {
+void th_parse_report(th_parser *p, th_status status, th_loc loc,
+                     const char *fmt, ...) {
+  va_list args;
+  va_start(args, fmt);
   if (!th_parse_full(p)) {
     th_error(p->ir->ctx, status, loc, "%s",
              th_arena_vprintf(&p->ir->arena, fmt, args));
   }
+  va_end(args);
   p->errors++;
   p->status = p->status ? p->status : status;
-}
-
-th_status th_parse_error_at(th_parser *p, th_status status, th_loc loc,
-                            const char *fmt, ...) {
-  va_list args;
-  va_start(args, fmt);
-  parse_report(p, status, loc, fmt, args);
-  va_end(args);
-  return status;
-}
-
-th_status th_parse_error(th_parser *p, const char *fmt, ...) {
-  va_list args;
-  va_start(args, fmt);
-  parse_report(p, TH_PARSE, th_lex_loc(&p->lex), fmt, args);
-  va_end(args);
-  return TH_PARSE;
 }
 
 void th_parse_next(th_parser *p) {
   p->more = th_lex_line(&p->lex);
   if (p->ir->arena.total > p->memory && !p->lost) {
-    th_parse_error(p,
-                   "reading this text needs more than %d bytes for each of "
-                   "its bytes",
-                   TH_TEXT_MEMORY);
+    th_parse_report(p, TH_PARSE, th_lex_loc(&p->lex),
+                    "reading this text needs more than %d bytes for each of "
+                    "its bytes",
+                    TH_TEXT_MEMORY);
     p->lost = true;
   }
 }
@@ -57,12 +43,12 @@ th_status th_parse_expect(th_parser *p, const char *text) {
     return TH_OK;
   }
   if (th_lex_done(&p->lex)) {
-    return th_parse_error(p, "expected '%s' before the end of the line", text);
+    return TH_PARSE_ERROR(p, "expected '%s' before the end of the line", text);
   }
   char c = *p->lex.at;
   return c > ' ' && c < 0x7f
-             ? th_parse_error(p, "expected '%s', found '%c'", text, c)
-             : th_parse_error(p, "expected '%s', found byte 0x%02x", text,
+             ? TH_PARSE_ERROR(p, "expected '%s', found '%c'", text, c)
+             : TH_PARSE_ERROR(p, "expected '%s', found byte 0x%02x", text,
                               (unsigned)(unsigned char)c);
 }
 
@@ -70,7 +56,7 @@ th_status th_parse_end(th_parser *p) {
   if (th_lex_done(&p->lex) || *p->lex.at == '#') {
     return TH_OK;
   }
-  return th_parse_error(p, "expected the end of the line or a comment");
+  return TH_PARSE_ERROR(p, "expected the end of the line or a comment");
 }
 
 // ---- places
@@ -125,7 +111,7 @@ void th_parse_put_place(th_parser *p, th_stmt *stmt,
 static th_status parse_slab_size(th_parser *p, th_trace *trace) {
   TH_TRY(th_parse_expect(p, "("));
   if (!th_lex_int(&p->lex, &trace->slab_size)) {
-    return th_parse_error(p, "expected the bytes of the slab");
+    return TH_PARSE_ERROR(p, "expected the bytes of the slab");
   }
   return th_parse_expect(p, ")");
 }
@@ -136,7 +122,7 @@ static th_status parse_autocast(th_parser *p, th_trace *trace) {
   TH_TRY(th_parse_expect(p, "("));
   TH_TRY(th_parse_arg(p, &dtype, &arg));
   if (arg.kind != TH_ARG_DTYPE) {
-    return th_parse_error(p, "expected a dtype");
+    return TH_PARSE_ERROR(p, "expected a dtype");
   }
   trace->has_autocast = true;
   trace->autocast = arg.dtype;
@@ -155,7 +141,7 @@ static th_status parse_decorator(th_parser *p, th_trace *trace) {
   } else if (th_lex_take(&p->lex, "slab")) {
     TH_TRY(parse_slab_size(p, trace));
   } else {
-    return th_parse_error(p, "expected forward, backward, no_grad, "
+    return TH_PARSE_ERROR(p, "expected forward, backward, no_grad, "
                              "autocast(DTYPE) or slab(BYTES)");
   }
   return th_parse_end(p);
@@ -184,16 +170,16 @@ static th_status parse_param_name(th_parser *p, parse_params *params) {
   th_lex_done(&p->lex);
   parse_param param = {.loc = th_lex_loc(&p->lex), .slab = -1};
   if (!th_lex_name(&p->lex, &text, &size)) {
-    return th_parse_error(p, "expected the name of an input");
+    return TH_PARSE_ERROR(p, "expected the name of an input");
   }
   if (th_text_is_reserved(text, size)) {
-    return th_parse_error_at(p, TH_PARSE, param.loc,
+    return TH_PARSE_ERROR_AT(p, TH_PARSE, param.loc,
                              "'%.*s' means something else and names no value",
                              (int)size, text);
   }
   param.name = th_ir_string(p->ir, th_arena_strndup(&p->ir->arena, text, size));
   if (th_map_get(&params->by_name, param.name)) {
-    return th_parse_error_at(p, TH_PARSE, param.loc,
+    return TH_PARSE_ERROR_AT(p, TH_PARSE, param.loc,
                              "two inputs have the name '%s'", param.name);
   }
   TH_PUSH(&p->ir->arena, params->items, params->count, params->cap) = param;
@@ -208,7 +194,7 @@ static th_status parse_def_line(th_parser *p, th_trace *trace,
   size_t size = 0;
   TH_TRY(th_parse_expect(p, "def"));
   if (!th_lex_name(&p->lex, &text, &size)) {
-    return th_parse_error(p, "expected the name of the trace");
+    return TH_PARSE_ERROR(p, "expected the name of the trace");
   }
   trace->name =
       th_ir_string(p->ir, th_arena_strndup(&p->ir->arena, text, size));
@@ -237,18 +223,18 @@ static th_status parse_declare(th_parser *p, const char *text, size_t size) {
   TH_TRY(th_parse_symbol(p, &range));
   TH_TRY(th_parse_end(p));
   if (size >= TH_TEXT_NAME_SIZE || th_text_is_reserved(text, size)) {
-    return th_parse_error_at(p, TH_PARSE, loc, "the name of the symbol is %s",
+    return TH_PARSE_ERROR_AT(p, TH_PARSE, loc, "the name of the symbol is %s",
                              size >= TH_TEXT_NAME_SIZE ? "too long"
                                                        : "a reserved word");
   }
   const char *name = th_arena_strndup(&p->ir->arena, text, size);
   if (th_parse_declared(p, name)) {
-    return th_parse_error_at(p, TH_PARSE, loc, "symbol '%s' is declared twice",
+    return TH_PARSE_ERROR_AT(p, TH_PARSE, loc, "symbol '%s' is declared twice",
                              name);
   }
   const th_expr *symbol = th_sym(p->ir, name, range.dtype);
   if (symbol->dtype != range.dtype) {
-    return th_parse_error_at(p, TH_PARSE, loc,
+    return TH_PARSE_ERROR_AT(p, TH_PARSE, loc,
                              "symbol '%s' has another type elsewhere", name);
   }
   th_sym_range(p->ir, symbol, range.min, range.max);
@@ -286,7 +272,7 @@ static th_status parse_input_kind(th_parser *p, parse_param *param) {
       param->input.persistent = kinds[i].kind == TH_INPUT_BUFFER &&
                                 !th_lex_take(&p->lex, "non-persistent");
       if (!th_lex_word(&p->lex, &p->ir->arena, &fqn, &error)) {
-        return th_parse_error(p, "%s", error ? error : "expected the FQN");
+        return TH_PARSE_ERROR(p, "%s", error ? error : "expected the FQN");
       }
       param->input.fqn = th_ir_string(p->ir, fqn);
     }
@@ -298,12 +284,12 @@ static th_status parse_header_input(th_parser *p, parse_params *params,
                                     const char *text, size_t size, th_loc loc) {
   uintptr_t index = (uintptr_t)th_map_get_bytes(&params->by_name, text, size);
   if (index == 0) {
-    return th_parse_error_at(p, TH_PARSE, loc, "no input has the name '%.*s'",
+    return TH_PARSE_ERROR_AT(p, TH_PARSE, loc, "no input has the name '%.*s'",
                              (int)(size < 100 ? size : 100), text);
   }
   parse_param *param = &params->items[index - 1];
   if (param->has_type) {
-    return th_parse_error_at(p, TH_PARSE, loc,
+    return TH_PARSE_ERROR_AT(p, TH_PARSE, loc,
                              "the type of '%s' is given twice", param->name);
   }
   param->has_type = param->lost = true;
@@ -334,10 +320,10 @@ static void parse_make_inputs(th_parser *p, const parse_params *params) {
   for (uint32_t i = 0; i < params->count; i++) {
     const parse_param *param = &params->items[i];
     if (!param->has_type) {
-      th_parse_error_at(p, TH_PARSE, param->loc,
-                        "input '%s' has no type; a line like `# %s: "
-                        "\"cpu f32[2, 3]\"` under the def gives it",
-                        param->name, param->name);
+      th_parse_report(p, TH_PARSE, param->loc,
+                      "input '%s' has no type; a line like `# %s: "
+                      "\"cpu f32[2, 3]\"` under the def gives it",
+                      param->name, param->name);
     }
     if (!param->has_type || param->lost) {
       th_map_put(&p->scope->lost, param->name, p);
@@ -371,15 +357,15 @@ static void parse_subtrace(th_parser *p) {
   }
   for (uint32_t i = 0; i < s->pending_count; i++) {
     if (strcmp(s->pending[i]->name, trace->name) == 0) {
-      th_parse_error_at(p, TH_PARSE, s->pending_loc,
-                        "two sub-traces of a statement are called '%s'",
-                        trace->name);
+      th_parse_report(p, TH_PARSE, s->pending_loc,
+                      "two sub-traces of a statement are called '%s'",
+                      trace->name);
       return;
     }
   }
   if (s->pending_count == TH_MAX_PARAMS) {
-    th_parse_error_at(p, TH_PARSE, s->pending_loc,
-                      "a statement has at most %d sub-traces", TH_MAX_PARAMS);
+    th_parse_report(p, TH_PARSE, s->pending_loc,
+                    "a statement has at most %d sub-traces", TH_MAX_PARAMS);
     s->pending_count = 0;
   }
   TH_PUSH(&p->ir->arena, s->pending, s->pending_count, s->pending_cap) = trace;
@@ -398,9 +384,9 @@ static void parse_check_pending(th_parser *p, const th_stmt *stmt) {
   th_parse_scope *s = p->scope;
   for (uint32_t i = 0; i < s->pending_count; i++) {
     if (!parse_takes(stmt, s->pending[i])) {
-      th_parse_error_at(p, TH_PARSE, s->pending_loc,
-                        "the statement after sub-trace '%s' does not take it",
-                        s->pending[i]->name);
+      th_parse_report(p, TH_PARSE, s->pending_loc,
+                      "the statement after sub-trace '%s' does not take it",
+                      s->pending[i]->name);
     }
   }
   s->pending_count = 0;
@@ -452,10 +438,10 @@ static th_status parse_body(th_parser *p, int indent) {
       break;
     }
     if (p->lex.indent != inner) {
-      th_parse_error(p,
-                     "statements of a trace have one indentation: %d here, "
-                     "%d above",
-                     p->lex.indent, inner);
+      th_parse_report(p, TH_PARSE, th_lex_loc(&p->lex),
+                      "statements of a trace have one indentation: %d here, "
+                      "%d above",
+                      p->lex.indent, inner);
       th_parse_next(p);
     } else if (th_lex_take(&p->lex, "return")) {
       return parse_return(p);
@@ -467,7 +453,7 @@ static th_status parse_body(th_parser *p, int indent) {
   }
   return th_parse_full(p)
              ? TH_PARSE
-             : th_parse_error(p, "the trace '%.100s' ends without a return",
+             : TH_PARSE_ERROR(p, "the trace '%.100s' ends without a return",
                               p->scope->trace->name);
 }
 
@@ -483,7 +469,8 @@ static th_status parse_def(th_parser *p, th_trace **out_trace) {
   th_map_init(&scope.symbols, &p->ir->arena);
   th_map_init(&params.by_name, &p->ir->arena);
   if (p->trace_depth == TH_TEXT_TRACE_DEPTH) {
-    th_parse_error(p, "sub-traces nest at most %d deep", TH_TEXT_TRACE_DEPTH);
+    th_parse_report(p, TH_PARSE, th_lex_loc(&p->lex),
+                    "sub-traces nest at most %d deep", TH_TEXT_TRACE_DEPTH);
     p->lost = true;
     return TH_PARSE;
   }
@@ -492,7 +479,7 @@ static th_status parse_def(th_parser *p, th_trace **out_trace) {
     (void)parse_decorator(p, trace);
   }
   th_status status = p->more ? parse_def_line(p, trace, &params)
-                             : th_parse_error(p, "expected a def");
+                             : TH_PARSE_ERROR(p, "expected a def");
   if (status != TH_OK) {
     p->lost = true;
     return status;
@@ -529,14 +516,14 @@ static th_status parse_text(th_parser *p, th_trace **out_trace) {
   th_parse_next(p);
   const char *provenance = parse_head(p);
   if (!p->more) {
-    return th_parse_error(p, "the text has no trace; it begins with a def");
+    return TH_PARSE_ERROR(p, "the text has no trace; it begins with a def");
   }
   TH_TRY(parse_def(p, &trace));
   while (p->more && p->lex.comment) {
     th_parse_next(p);
   }
   if (p->more) {
-    return th_parse_error(p, "expected the end of the text after the return");
+    return TH_PARSE_ERROR(p, "expected the end of the text after the return");
   }
   trace->provenance = th_ir_string(p->ir, provenance);
   TH_TRY(th_trace_verify(trace));

@@ -47,10 +47,15 @@ typedef struct th_parser {
   uint32_t room_cap;
 } th_parser;
 
-// Records an error at `loc`, or where reading stands.
-th_status th_parse_error_at(th_parser *p, th_status status, th_loc loc,
-                            const char *fmt, ...) TH_PRINTF(4, 5);
-th_status th_parse_error(th_parser *p, const char *fmt, ...) TH_PRINTF(2, 3);
+// Records an error at `loc`.
+void th_parse_report(th_parser *p, th_status status, th_loc loc,
+                     const char *fmt, ...) TH_PRINTF(4, 5);
+// The same as a status that no reader of the code can take for TH_OK; the
+// second one is for where reading stands.
+#define TH_PARSE_ERROR_AT(p, status, loc, ...)                                 \
+  (th_parse_report(p, status, loc, __VA_ARGS__), status)
+#define TH_PARSE_ERROR(p, ...)                                                 \
+  TH_PARSE_ERROR_AT(p, TH_PARSE, th_lex_loc(&(p)->lex), __VA_ARGS__)
 bool th_parse_full(const th_parser *p); // no more errors are wanted
 void th_parse_next(th_parser *p);       // goes to the next line
 th_status th_parse_expect(th_parser *p, const char *text);

@@ -58,7 +58,7 @@ static th_status arg_dtype(th_parser *p, th_arg *out) {
   }
   th_dtype dtype = th_dtype_parse(name);
   if (dtype == TH_DTYPE_COUNT) {
-    return th_parse_error_at(p, TH_PARSE, loc, "expected a dtype");
+    return TH_PARSE_ERROR_AT(p, TH_PARSE, loc, "expected a dtype");
   }
   *out = th_d(dtype);
   return TH_OK;
@@ -67,7 +67,7 @@ static th_status arg_dtype(th_parser *p, th_arg *out) {
 static th_status arg_string(th_parser *p, th_arg *out) {
   const char *text = NULL, *error = NULL;
   if (!th_lex_string(&p->lex, &p->ir->arena, &text, &error)) {
-    return th_parse_error(p, "%s", error ? error : "expected a string");
+    return TH_PARSE_ERROR(p, "%s", error ? error : "expected a string");
   }
   *out = th_s(th_ir_string(p->ir, text));
   return TH_OK;
@@ -79,7 +79,7 @@ static th_status arg_device(th_parser *p, th_arg *out) {
   TH_TRY(arg_string(p, out));
   th_device device;
   if (!th_device_parse(out->text, &device)) {
-    return th_parse_error_at(p, TH_PARSE, loc,
+    return TH_PARSE_ERROR_AT(p, TH_PARSE, loc,
                              "'%s' is no device; there are 'cpu', 'cuda:N' "
                              "and 'ptxsim:N'",
                              out->text);
@@ -96,7 +96,7 @@ static th_status arg_trace(th_parser *p, th_arg *out) {
   th_lex_done(&p->lex);
   th_loc loc = th_lex_loc(&p->lex);
   if (!th_lex_name(&p->lex, &text, &size)) {
-    return th_parse_error(p, "expected the name of a sub-trace");
+    return TH_PARSE_ERROR(p, "expected the name of a sub-trace");
   }
   th_parse_scope *s = p->scope;
   for (uint32_t i = s->pending_count; i-- > 0;) {
@@ -109,7 +109,7 @@ static th_status arg_trace(th_parser *p, th_arg *out) {
   }
   bool lost = th_map_get_bytes(&s->lost, text, size);
   return lost ? TH_PARSE
-              : th_parse_error_at(p, TH_PARSE, loc,
+              : TH_PARSE_ERROR_AT(p, TH_PARSE, loc,
                                   "no sub-trace '%.*s' stands before this "
                                   "statement",
                                   (int)(size < 100 ? size : 100), text);
@@ -184,7 +184,7 @@ static th_status arg_name(th_parser *p, const th_lex *start, const char *text,
   }
   th_lex_done(&p->lex);
   bool outside = arg_is_outside(p, text, size);
-  return th_parse_error(p,
+  return TH_PARSE_ERROR(p,
                         outside ? "'%.*s' belongs to a trace around this one; "
                                   "a sub-trace takes it as an operand"
                                 : "'%.*s' is no value that was made above",
@@ -229,7 +229,7 @@ static th_status arg_key(th_parser *p, th_map *seen, arg_items *items) {
   th_arg key;
   TH_TRY(arg_string(p, &key));
   if (th_map_get(seen, key.text)) {
-    return th_parse_error_at(p, TH_PARSE, loc, "'%s' is twice in the dict",
+    return TH_PARSE_ERROR_AT(p, TH_PARSE, loc, "'%s' is twice in the dict",
                              key.text);
   }
   th_map_put(seen, key.text, seen);
@@ -273,7 +273,7 @@ static th_status arg_sequence(th_parser *p, const th_param *param,
                {"(", ")", TH_ARG_TUPLE},
                {"{", "}", TH_ARG_DICT}};
   if (p->tree_depth == TH_TEXT_TREE_DEPTH) {
-    return th_parse_error(p, "lists nest at most %d deep", TH_TEXT_TREE_DEPTH);
+    return TH_PARSE_ERROR(p, "lists nest at most %d deep", TH_TEXT_TREE_DEPTH);
   }
   for (size_t i = 0; i < TH_COUNT(kinds); i++) {
     if (th_lex_take(&p->lex, kinds[i].open)) {
@@ -284,7 +284,7 @@ static th_status arg_sequence(th_parser *p, const th_param *param,
       return status;
     }
   }
-  return th_parse_error(p, "expected a list");
+  return TH_PARSE_ERROR(p, "expected a list");
 }
 
 // device('cuda:0'), where nothing else says that it is one.
@@ -325,7 +325,7 @@ th_status th_parse_arg(th_parser *p, const th_param *param, th_arg *out) {
     return arg_trace(p, out);
   }
   if (th_lex_done(&p->lex)) {
-    return th_parse_error(p, "expected a value, a number or a list");
+    return TH_PARSE_ERROR(p, "expected a value, a number or a list");
   }
   if (strchr("'\"", *p->lex.at) && *p->lex.at) {
     return arg_string(p, out);

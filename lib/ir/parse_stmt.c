@@ -89,11 +89,11 @@ static th_status stmt_target_name(th_parser *p, stmt_text *s) {
   th_lex_done(&p->lex);
   stmt_target target = {.loc = th_lex_loc(&p->lex), .slab = -1};
   if (!th_lex_name(&p->lex, &text, &size)) {
-    return th_parse_error(p, "expected the name of a result");
+    return TH_PARSE_ERROR(p, "expected the name of a result");
   }
   if (size != 1 || *text != '_') {
     if (th_text_is_reserved(text, size)) {
-      return th_parse_error_at(p, TH_PARSE, target.loc,
+      return TH_PARSE_ERROR_AT(p, TH_PARSE, target.loc,
                                "'%.*s' means something else and names no value",
                                (int)size, text);
     }
@@ -111,7 +111,7 @@ static th_status stmt_targets(th_parser *p, stmt_text *s) {
     return TH_OK;
   }
   if (count > UINT16_MAX) {
-    return th_parse_error(p, "a statement has at most %d results", UINT16_MAX);
+    return TH_PARSE_ERROR(p, "a statement has at most %d results", UINT16_MAX);
   }
   s->targets = TH_NEW_ARRAY(&p->ir->arena, stmt_target, count);
   const char *close = th_lex_take(&p->lex, "[")   ? "]"
@@ -145,7 +145,7 @@ static th_status stmt_read_callee(th_parser *p, stmt_text *s) {
   th_lex_done(&p->lex);
   s->loc = th_lex_loc(&p->lex);
   if (!stmt_callee(&p->lex, &text, &size)) {
-    return th_parse_error(p, "expected an operation");
+    return TH_PARSE_ERROR(p, "expected an operation");
   }
   s->op = stmt_find_op(p, s, text, size);
   const char *dot = memchr(text, '.', size);
@@ -194,7 +194,7 @@ static th_status stmt_keyword(th_parser *p, const th_op_info *op,
       return TH_OK;
     }
   }
-  return th_parse_error(p, "%s has no parameter '%.*s'; it takes (%s)",
+  return TH_PARSE_ERROR(p, "%s has no parameter '%.*s'; it takes (%s)",
                         op ? op->name : "a region",
                         (int)(size < 100 ? size : 100), text,
                         op ? op->schema : "values");
@@ -218,11 +218,11 @@ static th_status stmt_op_args(th_parser *p, stmt_text *s) {
     TH_TRY(stmt_keyword(p, op, &i, &found));
     keyword |= found;
     if (i >= op->param_count) {
-      return th_parse_error(p, "%s takes at most %u arguments: (%s)", op->name,
+      return TH_PARSE_ERROR(p, "%s takes at most %u arguments: (%s)", op->name,
                             op->param_count, op->schema);
     }
     if ((keyword && !found) || given[i]) {
-      return th_parse_error(p,
+      return TH_PARSE_ERROR(p,
                             given[i] ? "argument '%s' is given twice"
                                      : "argument '%s' comes after one that "
                                        "is given by name and has no name",
@@ -236,7 +236,7 @@ static th_status stmt_op_args(th_parser *p, stmt_text *s) {
   for (uint32_t i = 0; i < s->arg_count; i++) {
     const th_param *param = &op->params[i];
     if (!given[i] && !param->has_default && !param->optional) {
-      return th_parse_error(p, "argument '%s' of %s is missing", param->name,
+      return TH_PARSE_ERROR(p, "argument '%s' of %s is missing", param->name,
                             op->name);
     }
     if (!given[i] && param->has_default) {
@@ -253,7 +253,7 @@ static th_status stmt_free_args(th_parser *p, stmt_text *s, const char *close) {
       TH_TRY(th_parse_expect(p, ","));
     }
     if (s->arg_count == UINT16_MAX) {
-      return th_parse_error(p, "a statement has at most %d arguments",
+      return TH_PARSE_ERROR(p, "a statement has at most %d arguments",
                             UINT16_MAX);
     }
     th_arg arg;
@@ -294,7 +294,7 @@ static th_status stmt_type(th_parser *p, stmt_text *s, uint32_t *next) {
   th_lex_done(&p->lex);
   th_loc loc = th_lex_loc(&p->lex);
   if (!th_lex_name(&p->lex, &text, &size)) {
-    return th_parse_error(p, "expected the name of a result");
+    return TH_PARSE_ERROR(p, "expected the name of a result");
   }
   while (*next < s->target_count && !s->targets[*next].name) {
     ++*next;
@@ -307,7 +307,7 @@ static th_status stmt_type(th_parser *p, stmt_text *s, uint32_t *next) {
     target = stmt_find_target(s, text, size);
   }
   if (!target || target->has_type) {
-    return th_parse_error_at(
+    return TH_PARSE_ERROR_AT(
         p, TH_PARSE, loc,
         target ? "the type of '%.*s' is given twice"
                : "'%.*s' is not the next result of this statement",
@@ -346,14 +346,14 @@ static th_status stmt_check_type(th_parser *p, const stmt_target *target,
   th_buffer_init(&inferred, &p->ir->arena);
   th_type_print(&stated, &target->type);
   th_type_print(&inferred, type);
-  return th_parse_error_at(p, TH_SHAPE, target->type_loc,
+  return TH_PARSE_ERROR_AT(p, TH_SHAPE, target->type_loc,
                            "%s: '%s' is %s, and its type says %s", op,
                            target->name, inferred.data, stated.data);
 }
 
 static th_status stmt_new_name(th_parser *p, const stmt_target *target) {
   if (th_map_get(&p->scope->trace->names, target->name)) {
-    return th_parse_error_at(p, TH_PARSE, target->loc,
+    return TH_PARSE_ERROR_AT(p, TH_PARSE, target->loc,
                              "'%s' is made twice; a name has one value",
                              target->name);
   }
@@ -395,7 +395,7 @@ static th_status stmt_infer(th_parser *p, const stmt_text *s,
   }
   if (in->out_count != s->target_count) {
     bool more = s->op->outs == TH_OUTS_LIST && in->out_count == least;
-    return th_parse_error_at(
+    return TH_PARSE_ERROR_AT(
         p, TH_PARSE, s->loc, "%s has %s%u results, and %u are named",
         s->op->name, more ? "at least " : "", in->out_count, s->target_count);
   }
@@ -406,7 +406,7 @@ static th_status stmt_make_outs(th_parser *p, const stmt_text *s,
                                 const th_infer *in, th_stmt *stmt) {
   for (uint32_t i = 0; i < s->target_count; i++) {
     if (s->targets[i].name && in->outs[i].kind == TH_KIND_NONE) {
-      return th_parse_error_at(p, TH_PARSE, s->targets[i].loc,
+      return TH_PARSE_ERROR_AT(p, TH_PARSE, s->targets[i].loc,
                                "result %u of %s does not exist here; it is "
                                "written _",
                                i, s->op->name);
@@ -447,7 +447,7 @@ static th_status stmt_make_op(th_parser *p, const stmt_text *s,
   stmt->arg_count = s->op->param_count;
   stmt->args = TH_NEW_ARRAY(&p->ir->arena, th_arg, stmt->arg_count + 1u);
   if (s->in_place && !(s->op->traits & TH_SCATTER)) {
-    return th_parse_error_at(p, TH_PARSE, s->loc,
+    return TH_PARSE_ERROR_AT(p, TH_PARSE, s->loc,
                              "%s cannot work in place; scatters can",
                              s->op->name);
   }
@@ -520,7 +520,8 @@ static void stmt_read_body(th_parser *p, int level, int indent,
     th_stmt *stmt = NULL;
     p->place = place;
     if (p->lex.indent != inner) {
-      th_parse_error(p, "the lines of a body have one indentation");
+      th_parse_report(p, TH_PARSE, th_lex_loc(&p->lex),
+                      "the lines of a body have one indentation");
       body->has_errors = true;
       th_parse_next(p);
     } else if (th_parse_stmt(p, level, &stmt) != TH_OK) {
@@ -548,7 +549,7 @@ static th_status stmt_bind_outs(th_parser *p, const stmt_text *s,
       return TH_PARSE;
     }
     if (!value || !value->def) {
-      return th_parse_error_at(p, TH_PARSE, target->loc,
+      return TH_PARSE_ERROR_AT(p, TH_PARSE, target->loc,
                                "the body of '%s' makes no '%s'", s->label,
                                target->name);
     }
@@ -562,7 +563,7 @@ static th_status stmt_bind_outs(th_parser *p, const stmt_text *s,
 }
 
 static th_status stmt_unknown(th_parser *p, const stmt_text *s) {
-  return th_parse_error_at(p, TH_PARSE, s->loc,
+  return TH_PARSE_ERROR_AT(p, TH_PARSE, s->loc,
                            "'%.100s' is no operation, and no body follows that "
                            "would make it a region",
                            s->label);
@@ -599,7 +600,7 @@ static th_status stmt_read_del(th_parser *p, stmt_text *s) {
   s->op = th_op_row(TH_OP_del);
   TH_TRY(stmt_free_args(p, s, NULL));
   if (s->arg_count == 0) {
-    return th_parse_error(p, "expected the name of a value");
+    return TH_PARSE_ERROR(p, "expected the name of a value");
   }
   return th_parse_end(p);
 }

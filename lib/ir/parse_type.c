@@ -22,7 +22,7 @@ th_status th_parse_number(th_parser *p, const th_expr **out_num) {
   const char *at = lex->at;
   const th_expr *num = empty ? NULL : th_expr_parse(p->ir, &at, lex->stop);
   if (!num) {
-    return th_parse_error(p,
+    return TH_PARSE_ERROR(p,
                           "expected a number, a name or an expression of at "
                           "most %d parts",
                           TH_EXPR_SIZE);
@@ -30,7 +30,7 @@ th_status th_parse_number(th_parser *p, const th_expr **out_num) {
   type_symbols symbols = {.p = p};
   th_expr_symbols(num, type_check_symbol, &symbols);
   if (symbols.unknown) {
-    return th_parse_error_at(
+    return TH_PARSE_ERROR_AT(
         p, TH_PARSE, loc,
         "'%s' is no symbol of this trace; a symbol has a line like "
         "`# %s: \"int\" in [1, inf]` under the def",
@@ -53,13 +53,13 @@ static th_status type_dims(th_parser *p, const char *close, uint8_t *out_rank,
       th_lex_done(&p->lex);
       th_loc loc = th_lex_loc(&p->lex);
       if (rank == TH_MAX_RANK) {
-        return th_parse_error(p, "a tensor has at most %d dimensions",
+        return TH_PARSE_ERROR(p, "a tensor has at most %d dimensions",
                               TH_MAX_RANK);
       }
       TH_TRY(th_parse_number(p, &dims[rank]));
       if (dims[rank]->dtype != TH_I64 ||
           (th_is_const(dims[rank]) && dims[rank]->i < 0)) {
-        return th_parse_error_at(p, TH_PARSE, loc,
+        return TH_PARSE_ERROR_AT(p, TH_PARSE, loc,
                                  "sizes and strides are integers from 0");
       }
       rank++;
@@ -107,7 +107,7 @@ static th_status type_device(th_parser *p, th_device *out_device) {
   }
   return th_device_parse(text, out_device)
              ? TH_OK
-             : th_parse_error_at(p, TH_PARSE, loc,
+             : TH_PARSE_ERROR_AT(p, TH_PARSE, loc,
                                  "expected a type: \"cpu f32[2, 3]\", "
                                  "\"int 3\", \"float 1.0\", \"bool True\", "
                                  "\"str 'text'\" or \"None\"");
@@ -125,7 +125,7 @@ static th_status type_dtype(th_parser *p, th_dtype *out_dtype) {
   *out_dtype = th_dtype_parse(text);
   return *out_dtype < TH_DTYPE_COUNT
              ? TH_OK
-             : th_parse_error_at(p, TH_PARSE, loc, "expected a dtype");
+             : TH_PARSE_ERROR_AT(p, TH_PARSE, loc, "expected a dtype");
 }
 
 static th_status type_tensor(th_parser *p, th_type *out) {
@@ -136,14 +136,14 @@ static th_status type_tensor(th_parser *p, th_type *out) {
   th_loc loc = th_lex_loc(&p->lex);
   TH_TRY(type_dims(p, "]", &out->rank, &out->dims));
   if (!type_fits(out)) {
-    return th_parse_error_at(p, TH_PARSE, loc,
+    return TH_PARSE_ERROR_AT(p, TH_PARSE, loc,
                              "the tensor is larger than 63 bits can say");
   }
   if (th_lex_take(&p->lex, "{")) {
     uint8_t count = 0;
     TH_TRY(type_dims(p, "}", &count, &out->strides));
     if (count != out->rank) {
-      return th_parse_error(p, "%u strides for %u dimensions", count,
+      return TH_PARSE_ERROR(p, "%u strides for %u dimensions", count,
                             out->rank);
     }
   }
@@ -167,7 +167,7 @@ static th_status type_number(th_parser *p, th_dtype dtype, th_type *out) {
   th_loc loc = th_lex_loc(&p->lex);
   TH_TRY(th_parse_number(p, &num));
   if (num->dtype != dtype) {
-    return th_parse_error_at(p, TH_PARSE, loc, "expected %s, and this is %s",
+    return TH_PARSE_ERROR_AT(p, TH_PARSE, loc, "expected %s, and this is %s",
                              type_number_name(dtype),
                              type_number_name(num->dtype));
   }
@@ -178,7 +178,7 @@ static th_status type_number(th_parser *p, th_dtype dtype, th_type *out) {
 static th_status type_string(th_parser *p, th_type *out) {
   const char *text = NULL, *error = NULL;
   if (!th_lex_string(&p->lex, &p->ir->arena, &text, &error)) {
-    return th_parse_error(p, "%s", error ? error : "expected a string in '");
+    return TH_PARSE_ERROR(p, "%s", error ? error : "expected a string in '");
   }
   *out = (th_type){.kind = TH_KIND_STRING, .text = th_ir_string(p->ir, text)};
   return TH_OK;
@@ -229,7 +229,7 @@ static th_status type_bound(th_parser *p, int64_t *out_bound) {
   }
   int64_t bound = 0;
   if (!th_lex_int(&p->lex, &bound)) {
-    return th_parse_error(p, "expected an integer, inf or -inf");
+    return TH_PARSE_ERROR(p, "expected an integer, inf or -inf");
   }
   *out_bound = negative ? -bound : bound;
   return TH_OK;
@@ -251,7 +251,7 @@ th_status th_parse_symbol(th_parser *p, th_parse_range *out_range) {
     TH_TRY(type_bound(p, &out_range->max));
     TH_TRY(th_parse_expect(p, "]"));
     if (out_range->min > out_range->max) {
-      return th_parse_error(p, "the range is empty");
+      return TH_PARSE_ERROR(p, "the range is empty");
     }
   }
   return TH_OK;
@@ -260,7 +260,7 @@ th_status th_parse_symbol(th_parser *p, th_parse_range *out_range) {
 th_status th_parse_slab(th_parser *p, int64_t *out_slab) {
   *out_slab = -1;
   if (th_lex_take(&p->lex, "@") && !th_lex_int(&p->lex, out_slab)) {
-    return th_parse_error(p, "expected the byte offset in the slab");
+    return TH_PARSE_ERROR(p, "expected the byte offset in the slab");
   }
   return TH_OK;
 }

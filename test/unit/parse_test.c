@@ -303,15 +303,13 @@ static void parse_survive(const char *text, size_t size) {
 // `head`, `count` times `piece`.
 static char *parse_repeat(const char *head, const char *piece, size_t count,
                           size_t *out_size) {
-  size_t n = strlen(piece);
-  char *text = malloc(strlen(head) + n * count + 1);
+  size_t start = strlen(head), n = strlen(piece);
+  *out_size = start + n * count;
+  char *text = malloc(*out_size);
   cr_assert(text);
-  strcpy(text, head);
-  char *at = text + strlen(head);
-  for (size_t i = 0; i < count; i++, at += n) {
-    memcpy(at, piece, n);
+  for (size_t i = 0; i < *out_size; i++) {
+    text[i] = i < start ? head[i] : piece[(i - start) % n];
   }
-  *out_size = (size_t)(at - text);
   return text;
 }
 

@@ -290,20 +290,21 @@ static void verify_many(th_trace *trace) {
 }
 
 Test(verify, limit_and_location) {
-  char text[2048] = "def f(x):\n"
-                    "  # x: \"cpu f32[2]\"\n"
-                    "  # mlp  model.py:7\n";
+  char text[2048], expected[4096];
+  int size = snprintf(text, sizeof text,
+                      "def f(x):\n"
+                      "  # x: \"cpu f32[2]\"\n"
+                      "  # mlp  model.py:7\n");
   for (int i = 0; i < 30; i++) {
-    strcat(text, "  _ = neg(x)\n");
+    size += snprintf(text + size, sizeof text - (size_t)size, "  _ = neg(x)\n");
   }
-  strcat(text, "  return x\n");
-  char expected[4096] = "";
+  snprintf(text + size, sizeof text - (size_t)size, "  return x\n");
+  size = 0;
   for (int i = 0; i < TH_TEXT_ERRORS; i++) {
-    char line[80];
-    snprintf(line, sizeof line,
-             "model.py:7: error: neg: statement %d says that it is %d\n", i,
-             i + 1);
-    strcat(expected, line);
+    size += snprintf(expected + size, sizeof expected - (size_t)size,
+                     "model.py:7: error: neg: statement %d says that it is "
+                     "%d\n",
+                     i, i + 1);
   }
   verify_expect(text, verify_many, expected);
 }

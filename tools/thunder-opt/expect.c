@@ -55,7 +55,7 @@ static const char *expect_offset(const char *at, const char *end,
        at++) {
     digits[count++] = *at;
   }
-  entry->line += atoi(digits);
+  entry->line += (int)strtol(digits, NULL, 10);
   return at;
 }
 
@@ -98,7 +98,8 @@ static void expect_read(expect_list *list, const opt_part *part) {
 // "name:12:3: error: ..." -> 12; 0: no line of this file.
 static int expect_line(const char *text, const char *name) {
   size_t n = strlen(name);
-  return strncmp(text, name, n) == 0 && text[n] == ':' ? atoi(text + n + 1) : 0;
+  bool is_here = strncmp(text, name, n) == 0 && text[n] == ':';
+  return is_here ? (int)strtol(text + n + 1, NULL, 10) : 0;
 }
 
 static bool expect_meet(expect_list *list, th_severity severity,
