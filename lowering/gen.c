@@ -1,7 +1,6 @@
 // The function of a kernel: its outer loop, its phases, its stores.
 #include "lowering/gen.h"
 
-
 #include "lowering/convert.h"
 
 #include <string.h>
@@ -195,6 +194,7 @@ static void gen_position(th_gen *g, void *user) {
       roots[count++] = n->stores[i].node;
     }
   }
+  g->kept = false;
   th_gen_hoist(g, roots, count, g->phase->outer);
   bool *done = TH_NEW_ARRAY(n->arena, bool, n->store_count + 1);
   bool sorts = false;

@@ -44,9 +44,10 @@ typedef struct th_gen {
   LLVMValueRef mask;   // lanes that exist; NULL: all
   bool mask_is_select; // perhaps none of them
 
-  LLVMValueRef *values; // by node; NULL: not emitted here
+  LLVMValueRef *values;        // by node; NULL: not emitted here
+  bool kept;                   // the plan's kept value is in memory
   struct product_gen *product; // its sums are in memory; NULL elsewhere
-  uint32_t *trail;      // nodes in the order of emission
+  uint32_t *trail;             // nodes in the order of emission
   uint32_t trail_count, trail_cap;
 } th_gen;
 

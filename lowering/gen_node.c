@@ -109,11 +109,24 @@ static LLVMValueRef node_apply(th_gen *g, const th_node *node) {
   return th_gen_apply(g, node, args);
 }
 
+static LLVMValueRef node_kept(th_gen *g, const th_node *node) {
+  const th_store *store = g->plan->keep_store;
+  return th_gen_load(g, &(th_node){.kind = TH_NODE_LOAD,
+                                   .dtype = node->dtype,
+                                   .buffer = store->buffer,
+                                   .expr = store->offset});
+}
+
 LLVMValueRef th_gen_node(th_gen *g, th_node *node) {
   if (g->values[node->id]) {
     return g->values[node->id];
   }
   LLVMValueRef v = NULL;
+  if (g->kept && node == g->plan->keep) {
+    v = node_kept(g, node);
+    node_remember(g, node, v);
+    return v;
+  }
   switch (node->kind) {
   case TH_NODE_LOAD:
     v = th_gen_load(g, node);

@@ -93,6 +93,7 @@ typedef struct reduce_state {
   uint32_t count;
   reduce_acc *accs;
   bool by_lanes; // lanes run over a reduced variable
+  bool keeps;    // the value that the plan keeps comes by here first
 } reduce_state;
 
 static bool reduce_is_arg(const th_node *node) {
@@ -309,6 +310,41 @@ static void reduce_body(th_gen *g, void *user) {
   for (uint32_t i = 0; i < s->count; i++) {
     reduce_step(g, s->nodes[i], &s->accs[i]);
   }
+  if (s->keeps) {
+    th_store store = *g->plan->keep_store;
+    store.node = g->plan->keep;
+    th_gen_store(g, &store);
+  }
+}
+
+// Whether a node is computed for these nodes, reductions apart.
+static bool reduce_reaches(const th_node *from, const th_node *to, bool *seen) {
+  if (from == to) {
+    return true;
+  }
+  bool through = from->kind != TH_NODE_REDUCE && from->kind != TH_NODE_SELECT &&
+                 !seen[from->id];
+  seen[from->id] = true;
+  for (uint32_t i = 0; through && i < from->arg_count; i++) {
+    if (reduce_reaches(from->args[i], to, seen)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+static bool reduce_keeps(const th_gen *g, th_node *const *nodes,
+                         uint32_t count) {
+  const th_node *keep = g->plan->keep;
+  bool keeps = false;
+  bool *seen = TH_NEW_ARRAY(g->nest->arena, bool, g->nest->node_count + 1);
+  for (uint32_t i = 0; keep && !g->kept && i < count; i++) {
+    const th_node *node = nodes[i];
+    keeps = keeps || (!node->guarded &&
+                      node->vars == (keep->depends & ~g->phase->outer) &&
+                      reduce_reaches(node->args[0], keep, seen));
+  }
+  return keeps;
 }
 
 // ---- the end
@@ -443,7 +479,8 @@ void th_gen_reduce(th_gen *g, th_node *const *nodes, uint32_t count) {
   th_nest *n = g->nest;
   th_var_set vars = nodes[0]->vars;
   reduce_around around = reduce_leave(g, nodes[0]);
-  reduce_state state = {.nodes = nodes, .count = count};
+  reduce_state state = {
+      .nodes = nodes, .count = count, .keeps = reduce_keeps(g, nodes, count)};
   reduce_nest nest = {&state, -1};
   th_node **roots = TH_NEW_ARRAY(n->arena, th_node *, count + 1);
   for (uint32_t i = 0; i < count; i++) {
@@ -471,6 +508,7 @@ void th_gen_reduce(th_gen *g, th_node *const *nodes, uint32_t count) {
   th_var_set own = nest.lane < 0 ? 0 : (th_var_set)1 << nest.lane;
   th_gen_loops(g, vars & ~own, reduce_inner, &nest);
   th_gen_forget(g, mark);
+  g->kept = g->kept || state.keeps;
   reduce_return(g, &around);
   for (uint32_t i = 0; i < count; i++) {
     LLVMValueRef v = reduce_finish(g, nodes[i], &state.accs[i], state.by_lanes);

@@ -100,8 +100,8 @@ th_part_class th_part_class_of(const th_stmt *stmt) {
                                                       : TH_PART_POINT;
 }
 
-static uint32_t part_op_weight(const th_stmt *stmt) {
-  switch (stmt->op->op) {
+uint32_t th_part_weight(th_op op) {
+  switch (op) {
   case TH_OP_exp:
   case TH_OP_exp2:
   case TH_OP_expm1:
@@ -143,7 +143,7 @@ static uint32_t part_op_weight(const th_stmt *stmt) {
   case TH_OP_index_select:
     return 4;
   default:
-    return stmt->op->traits & TH_VIEW ? 0 : 1;
+    return th_op_row(op)->traits & TH_VIEW ? 0 : 1;
   }
 }
 
@@ -182,7 +182,7 @@ static void part_estimate(part_state *s, uint32_t i) {
   th_part_class class = th_part_class_of(stmt);
   part_walk w = {.s = s};
   th_stmt_operands(stmt, part_add_cost, &w);
-  w.weight += part_op_weight(stmt);
+  w.weight += th_part_weight(stmt->op->op);
   bool memory = class == TH_PART_REDUCE || class == TH_PART_ANCHOR;
   for (uint16_t k = 0; k < stmt->out_count; k++) {
     if (stmt->outs[k]) {

@@ -42,5 +42,7 @@ typedef enum th_part_class {
   TH_PART_ANCHOR, // a kernel of its own
 } th_part_class;
 th_part_class th_part_class_of(const th_stmt *stmt);
+// What an operation costs beside an addition.
+uint32_t th_part_weight(th_op op);
 
 #endif

@@ -1,6 +1,8 @@
 // Merging variables, and choosing lanes by strides.
 #include "lowering/plan.h"
 
+#include "lowering/keep.h"
+
 #include <string.h>
 
 // ---- merging: fewer loops, longer rows
@@ -8,7 +10,8 @@
 static bool plan_all_can_merge(const th_nest *n, int outer, int inner) {
   for (uint32_t i = 0; i < n->node_count; i++) {
     const th_node *node = n->nodes[i];
-    if (node->expr && !th_space_can_merge(&n->space, node->expr, outer, inner)) {
+    if (node->expr &&
+        !th_space_can_merge(&n->space, node->expr, outer, inner)) {
       return false;
     }
   }
@@ -54,13 +57,15 @@ static void plan_merge(th_nest *n, int outer, int inner) {
   th_space *s = &n->space;
   th_var_set gone = (th_var_set)1 << outer;
   const th_expr *zero = th_int(n->ir, 0);
-  const th_expr *extent = th_expr_mul(n->ir, s->vars[outer].extent,
-                                      s->vars[inner].extent);
+  const th_expr *extent =
+      th_expr_mul(n->ir, s->vars[outer].extent, s->vars[inner].extent);
   int64_t lo = 0, hi = 0;
   bool bounded = th_expr_range(extent, &lo, &hi) && hi < INT64_MAX;
   s->vars[inner].extent = extent;
   th_sym_range(n->ir, s->vars[inner].symbol, 0,
-               !bounded ? INT64_MAX : hi > 0 ? hi - 1 : 0);
+               !bounded ? INT64_MAX
+               : hi > 0 ? hi - 1
+                        : 0);
   const th_expr *symbol = s->vars[outer].symbol;
   for (uint32_t i = 0; i < n->node_count; i++) {
     th_node *node = n->nodes[i];
@@ -96,8 +101,8 @@ static bool plan_merge_one(th_nest *n) {
   for (int b = 0; b < (int)n->space.var_count; b++) {
     for (int a = 0; a < (int)n->space.var_count; a++) {
       th_var_set va = (th_var_set)1 << a, vb = (th_var_set)1 << b;
-      if (a != b && (used & va) && (used & vb) &&
-          plan_same_loops(n, va, vb) && plan_all_can_merge(n, a, b)) {
+      if (a != b && (used & va) && (used & vb) && plan_same_loops(n, va, vb) &&
+          plan_all_can_merge(n, a, b)) {
         plan_merge(n, a, b);
         return true;
       }
@@ -157,8 +162,7 @@ typedef struct plan_score {
 
 // Neighbours are good, one value for all lanes is fine, anything else costs a
 // load for each lane.
-static int plan_stride_score(const th_plan *p, const th_expr *offset,
-                             int var) {
+static int plan_stride_score(const th_plan *p, const th_expr *offset, int var) {
   const th_space *s = &p->nest->space;
   const th_expr *coeff = NULL, *rest = NULL;
   th_var_set bit = (th_var_set)1 << var;
@@ -366,10 +370,10 @@ static void plan_phase(th_plan *p, uint32_t number) {
   th_var_set inner = (plan_used_vars(n) & ~phase->outer) | scan;
   th_var_set bad = n->sequential ? plan_conflicting(n, number) : 0;
   int outer_score = 0, inner_score = 0;
-  phase->lane = th_plan_lane(p, phase->outer & ~bad, roots, count, offsets,
-                             &outer_score);
-  int row = th_plan_lane(p, reduces ? inner : 0, roots, count, offsets,
-                         &inner_score);
+  phase->lane =
+      th_plan_lane(p, phase->outer & ~bad, roots, count, offsets, &outer_score);
+  int row =
+      th_plan_lane(p, reduces ? inner : 0, roots, count, offsets, &inner_score);
   th_var_set lanes = phase->lane >= 0 ? (th_var_set)1 << phase->lane : 0;
   if (row >= 0 && (phase->lane < 0 || inner_score > outer_score)) {
     phase->lane = -1;
@@ -402,8 +406,7 @@ static int plan_tile(const th_plan *p) {
   return -1;
 }
 
-th_status th_plan_make(th_nest *n, const th_target *target,
-                       th_plan *out_plan) {
+th_status th_plan_make(th_nest *n, const th_target *target, th_plan *out_plan) {
   enum { CHUNK = 4096, TILE_CHUNK = 128 };
   *out_plan = (th_plan){.nest = n, .target = target, .tile = -1};
   plan_sweep(n);
@@ -415,6 +418,9 @@ th_status th_plan_make(th_nest *n, const th_target *target,
     plan_phase(out_plan, i);
   }
   th_product_find(n, target, &out_plan->product);
+  if (!out_plan->product.reduce && n->phase_count == 1 && !n->sequential) {
+    th_keep_find(out_plan);
+  }
   int lane = out_plan->phases[0].lane;
   if (lane >= 0 && !n->sequential) {
     const th_expr *extent = n->space.vars[lane].extent;

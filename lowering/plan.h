@@ -46,6 +46,8 @@ typedef struct th_plan {
   int tile;      // a variable that is walked in short runs inside the chunk,
                  // since memory that lanes gather is side by side along it
   th_product product;
+  th_node *keep;        // stored by the reduction that first needs it, and read
+  th_store *keep_store; // again, where this store will write; NULL: none
 } th_plan;
 
 // Merges variables of the nest where nothing tells them apart, then chooses.
@@ -54,7 +56,6 @@ th_status th_plan_make(th_nest *n, const th_target *target, th_plan *out_plan);
 // The best variable of a set to run in lanes for these nodes and stores; -1
 // for an empty set.  out_score is higher for better strides.
 int th_plan_lane(const th_plan *p, th_var_set vars, th_node *const *roots,
-                 uint32_t count, const th_expr *const *offsets,
-                 int *out_score);
+                 uint32_t count, const th_expr *const *offsets, int *out_score);
 
 #endif

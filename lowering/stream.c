@@ -1,7 +1,7 @@
 // Which results are worth storing past the caches, and can be.
 #include "lowering/stream.h"
 
-static bool stream_is_large(const th_buffer_info *b) {
+bool th_stream_is_large(const th_buffer_info *b) {
   int64_t bytes = (int64_t)th_dtype_size(b->type.dtype);
   for (uint8_t d = 0; d < b->type.rank; d++) {
     if (!th_is_const(b->type.dims[d]) ||
@@ -42,7 +42,7 @@ static bool stream_steps_fit(const th_plan *p, const th_store *store,
 static bool stream_fits(const th_plan *p, uint16_t buffer) {
   const th_nest *n = p->nest;
   int64_t element = (int64_t)th_dtype_size(n->buffers[buffer].type.dtype);
-  if (!stream_is_large(&n->buffers[buffer])) {
+  if (!th_stream_is_large(&n->buffers[buffer])) {
     return false;
   }
   for (uint32_t i = 0; i < n->store_count; i++) {
