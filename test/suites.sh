@@ -458,7 +458,7 @@ suite_aarch64() {
   # shellcheck disable=SC2086
   install_packages $long_packages
   check aarch64-emit ninja -C build aarch64-emit
-  tally aarch64 test/aarch64/run build/bin/aarch64-emit
+  tally aarch64 test/aarch64/run build/bin
 }
 
 # ---- running ---------------------------------------------------------------
