@@ -449,8 +449,8 @@ th_status th_infer_rule_as_strided(th_infer *in) {
 // A view is a window whenever its rule could give it strides, i.e. always but
 // for a reshape that has to copy and an as_strided over what is not row-major.
 bool th_stmt_is_window(th_ir *ir, const th_stmt *stmt) {
-  if (!(stmt->op->traits & TH_VIEW)) {
-    return false;
+  if (!(stmt->op->traits & TH_VIEW) || !stmt->outs[0]) {
+    return false; // nobody uses it
   }
   const th_type *from = &stmt->args[0].value->type;
   if (stmt->op->op == TH_OP_as_strided) {

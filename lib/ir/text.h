@@ -27,6 +27,10 @@ size_t th_text_label_executor(const char *label);
 th_status th_text_parse_part(th_ir *ir, const char *name, const char *text,
                              size_t size, int first_line, th_trace **out_trace);
 
+// The part of th_trace_verify that looks at the plan: results that share bytes
+// of the slab are not needed at once, and all lie inside it.
+th_status th_verify_slab(const th_trace *trace);
+
 // Do both say the same place?  A location without a file is none.
 bool th_text_same_loc(th_loc a, th_loc b);
 

@@ -267,14 +267,8 @@ static const th_value *verify_first(const verifier *v, const th_stmt *stmt) {
 }
 
 static bool verify_is_view(const verifier *v, const th_stmt *stmt) {
-  const th_value *from = verify_first(v, stmt), *out = stmt->outs[0];
-  if (!(stmt->op->traits & TH_VIEW) || !from || !out) {
-    return false;
-  }
-  const th_expr *strides[TH_MAX_RANK];
-  return stmt->op->op != TH_OP_reshape ||
-         th_view_strides(v->trace->ir, &from->type, out->type.rank,
-                         out->type.dims, strides);
+  return !stmt->executor && verify_first(v, stmt) && stmt->out_count &&
+         stmt->outs[0] && th_stmt_is_window(v->trace->ir, stmt);
 }
 
 static void verify_memory(verifier *v, const th_stmt *stmt) {
@@ -470,6 +464,9 @@ static void verify_trace(verifier *v) {
   }
   v->stmt = NULL;
   verify_result(v, &trace->result, 0);
+  if (*v->errors == 0 && trace->slab_size >= 0) {
+    verify_reported(v, th_verify_slab(trace));
+  }
 }
 
 static void verify_traces(verifier *v, const th_stmt *stmt) {

@@ -174,7 +174,7 @@ SPOILS(executor, "error: add: 'a b' cannot be the name of an executor\n") {
   trace->stmts[0]->executor = "a b";
 }
 
-SPOILS(slab, "error: add: 'a' lies at 128 of a slab of 64 bytes\n") {
+SPOILS(slab_place, "error: add: 'a' lies at 128 of a slab of 64 bytes\n") {
   trace->slab_size = 64;
   verify_value(trace, "a")->slab = 128;
 }
@@ -233,6 +233,48 @@ Test(verify, read_after_write) {
                 verify_read_window,
                 "error: neg: 'window' is read after its memory was written in "
                 "place\n");
+}
+
+// ---- the plan
+
+#define PLAN(b_place, c_place, last)                                           \
+  "@slab(256)\n"                                                               \
+  "def f(x):\n"                                                                \
+  "  # x: \"cpu f32[16]\"\n"                                                   \
+  "  a = ref.neg(x)  # a: \"cpu f32[16]\" @0\n"                                \
+  "  w = reshape(a, [4, 4])\n"                                                 \
+  "  b = ref.exp(a)  # b: \"cpu f32[16]\" @" b_place "\n"                      \
+  "  c = ref.neg(b)  # c: \"cpu f32[16]\" @" c_place "\n" last "  return d\n"
+
+static th_status verify_text_of(const char *text, const char *diagnostics) {
+  verify_case c = {.ctx = th_context_new(), .text = text};
+  c.ir = th_ir_new(c.ctx);
+  th_trace *trace = NULL;
+  th_status status = th_trace_parse(c.ir, "t", text, strlen(text), &trace);
+  cr_expect_str_eq(th_diagnostics_all(c.ctx), diagnostics, "%s",
+                   th_diagnostics_all(c.ctx));
+  th_ir_release(c.ir);
+  th_context_free(c.ctx);
+  return status;
+}
+
+Test(verify, slab) {
+  cr_assert_eq(verify_text_of(PLAN("64", "0", "  d = ref.neg(c)\n"), ""),
+               TH_OK);
+  verify_text_of(PLAN("192", "192", "  d = ref.neg(c)\n"),
+                 "t:7:7: error: neg: 'b' is read where 'c' has been written "
+                 "over it\n");
+  verify_text_of(PLAN("60", "128", "  d = ref.neg(c)\n"),
+                 "t:6:7: error: exp: 'a' is read where 'b' has been written "
+                 "over it\n");
+  verify_text_of(PLAN("64", "32", "  d = ref.neg(w)\n"),
+                 "t:7:7: error: neg: 'b' is read where 'c' has been written "
+                 "over it\n");
+  verify_text_of(PLAN("64", "0", "  d = ref.neg(w)\n"),
+                 "t:8:7: error: neg: 'w' is read where 'c' has been written "
+                 "over it\n");
+  verify_text_of(PLAN("193", "0", "  d = ref.neg(c)\n"),
+                 "t:6:7: error: exp: 'b' ends behind the slab\n");
 }
 
 // ---- sub-traces
