@@ -72,8 +72,8 @@ typedef struct th_sizes {
   th_scalar *symbols;
   uint32_t symbol_count;
   bool *known;          // by symbol index
-  bool *checked;        // by condition of the th_ir's `equal`
-  uint32_t equal_count; // conditions there were
+  bool *checked;        // by condition of the th_ir's `assumed`
+  uint32_t assumed_count; // conditions there were
   th_view *views;       // by value id, data NULL
   int64_t *offsets;     // by value id: bytes from its base
   int64_t slab_bytes;

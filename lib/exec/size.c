@@ -213,7 +213,7 @@ static th_status size_plan(th_frame *call, th_sizes *s) {
   return TH_OK;
 }
 
-// ---- sizes that the shape rules took as equal
+// ---- what the shape rules took for granted
 
 typedef struct size_known {
   const bool *known; // by symbol index
@@ -257,11 +257,23 @@ static void size_known_results(const th_stmt *stmt, bool *known) {
   }
 }
 
+static th_status size_refuse(th_frame *call, th_expr_op op, int64_t a,
+                             int64_t b) {
+  if (op == TH_X_EQ) {
+    return th_error(call->ctx, TH_SHAPE, TH_NOWHERE,
+                    "two sizes that have to be equal are %lld and %lld",
+                    (long long)a, (long long)b);
+  }
+  return th_error(call->ctx, TH_SHAPE, TH_NOWHERE,
+                  "a size or index is out of range: %lld %s %lld does not hold",
+                  (long long)a, op == TH_X_LT ? "<" : "<=", (long long)b);
+}
+
 // Of the conditions that were not checked yet, those that can be.
-static th_status size_check_equal(th_frame *call, th_sizes *s) {
+static th_status size_check_assumed(th_frame *call, th_sizes *s) {
   const th_ir *ir = call->program->ir;
-  for (uint32_t i = 0; i < ir->equal_count && i < s->equal_count; i++) {
-    const th_expr *c = ir->equal[i];
+  for (uint32_t i = 0; i < ir->assumed_count && i < s->assumed_count; i++) {
+    const th_expr *c = ir->assumed[i];
     size_known k = {s->known, true};
     th_scalar v = {1}, a = {0}, b = {0};
     th_expr_symbols(c, size_is_known, &k);
@@ -272,18 +284,16 @@ static th_status size_check_equal(th_frame *call, th_sizes *s) {
     if (th_expr_eval(c, s->symbols, &v) && v.i == 0 && c->arg_count == 2) {
       th_expr_eval(c->args[0], s->symbols, &a);
       th_expr_eval(c->args[1], s->symbols, &b);
-      return th_error(call->ctx, TH_SHAPE, TH_NOWHERE,
-                      "two sizes that have to be equal are %lld and %lld",
-                      (long long)a.i, (long long)b.i);
+      return size_refuse(call, c->op, a.i, b.i);
     }
   }
   return TH_OK;
 }
 
-static void size_start_equal(th_frame *call, th_sizes *s) {
+static void size_start_assumed(th_frame *call, th_sizes *s) {
   const th_ir *ir = call->program->ir;
-  s->equal_count = ir->equal_count;
-  s->checked = TH_NEW_ARRAY(&s->arena, bool, s->equal_count + 1);
+  s->assumed_count = ir->assumed_count;
+  s->checked = TH_NEW_ARRAY(&s->arena, bool, s->assumed_count + 1);
   s->known = TH_NEW_ARRAY(&s->arena, bool, s->symbol_count + 1);
   if (call->inherit) { // a branch: the trace around it knows them
     memset(s->known, true, s->symbol_count);
@@ -297,7 +307,7 @@ static void size_start_equal(th_frame *call, th_sizes *s) {
 static th_status size_step(th_frame *call, th_sizes *s, uint32_t index) {
   if (call->program->data_sizes && index > 0) {
     size_known_results(call->program->steps[index - 1].stmt, s->known);
-    TH_TRY(size_check_equal(call, s));
+    TH_TRY(size_check_assumed(call, s));
   }
   const th_kernel *k = call->program->steps[index].kernel;
   if (!k) {
@@ -344,8 +354,8 @@ th_status th_sizes_step(th_frame *call, uint32_t step) {
 static th_status size_fill(th_frame *call, th_sizes *s) {
   th_program *p = call->program;
   const th_trace *t = p->trace;
-  size_start_equal(call, s);
-  TH_TRY(size_check_equal(call, s));
+  size_start_assumed(call, s);
+  TH_TRY(size_check_assumed(call, s));
   for (uint32_t i = 0; i < t->input_count; i++) {
     TH_TRY(size_value(call, s, t->inputs[i]));
   }

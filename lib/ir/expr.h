@@ -29,10 +29,10 @@ typedef struct th_ir {
   // Asked about two sizes whose equality is not known; NULL: they are equal.
   bool (*assume)(void *user, const struct th_expr *a, const struct th_expr *b);
   void *assume_user;
-  // What shape rules took as equal without knowing it: conditions that the
+  // What shape rules took for granted without knowing it: conditions that the
   // program checks once it knows the sizes.
-  const struct th_expr **equal;
-  uint32_t equal_count, equal_cap;
+  const struct th_expr **assumed;
+  uint32_t assumed_count, assumed_cap;
 } th_ir;
 
 // NULL when memory is out (recorded in ctx).  The context outlives it.

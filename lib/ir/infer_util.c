@@ -452,20 +452,28 @@ bool th_infer_certain(th_infer *in, th_expr_op op, const th_expr *a,
   return a && b && th_expr_known(in->ir, op, a, b) == 1;
 }
 
-bool th_infer_never(th_infer *in, th_expr_op op, const th_expr *a,
-                    const th_expr *b) {
-  return a && b && th_expr_known(in->ir, op, a, b) == 0;
-}
-
-static void infer_remember(th_ir *ir, const th_expr *a, const th_expr *b) {
+static void infer_remember(th_ir *ir, th_expr_op op, const th_expr *a,
+                           const th_expr *b) {
   const th_expr *args[] = {a, b};
-  const th_expr *condition = th_expr_make(ir, TH_X_EQ, args, 2);
-  for (uint32_t i = 0; i < ir->equal_count; i++) {
-    if (ir->equal[i] == condition) {
+  const th_expr *condition = th_expr_make(ir, op, args, 2);
+  for (uint32_t i = 0; i < ir->assumed_count; i++) {
+    if (ir->assumed[i] == condition) {
       return;
     }
   }
-  TH_PUSH(&ir->arena, ir->equal, ir->equal_count, ir->equal_cap) = condition;
+  if (condition && !th_is_const(condition)) {
+    TH_PUSH(&ir->arena, ir->assumed, ir->assumed_count, ir->assumed_cap) =
+        condition;
+  }
+}
+
+bool th_infer_never(th_infer *in, th_expr_op op, const th_expr *a,
+                    const th_expr *b) {
+  int known = a && b ? th_expr_known(in->ir, op, a, b) : 1;
+  if (known < 0) {
+    infer_remember(in->ir, op, a, b);
+  }
+  return known == 0;
 }
 
 bool th_infer_same_dim(th_infer *in, const th_expr *a, const th_expr *b,
@@ -476,7 +484,7 @@ bool th_infer_same_dim(th_infer *in, const th_expr *a, const th_expr *b,
     return false;
   }
   if (known < 0) {
-    infer_remember(in->ir, a, b);
+    infer_remember(in->ir, TH_X_EQ, a, b);
   }
   *out = a && b && th_is_const(b) ? b : a;
   return true;

@@ -90,6 +90,8 @@ const th_expr *th_infer_where(th_infer *in, const th_expr *condition,
 // Is it true for all values that the symbols can have?
 bool th_infer_certain(th_infer *in, th_expr_op op, const th_expr *a,
                       const th_expr *b);
+// Is it false for all values that the symbols can have?  A rule refuses then;
+// where it is not known, the program checks it once it knows the sizes.
 bool th_infer_never(th_infer *in, th_expr_op op, const th_expr *a,
                     const th_expr *b);
 
