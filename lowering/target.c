@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 
 #include <llvm-c/Core.h>
+#include <llvm-c/Support.h>
 #include <llvm-c/Target.h>
 #include <llvm-c/TargetMachine.h>
 
@@ -61,7 +62,13 @@ static pthread_mutex_t target_lock = PTHREAD_MUTEX_INITIALIZER;
 static th_target *target_made[TARGET_MAX];
 static size_t target_count;
 
+// The peephole pass of LLVM 22 folds a masked load into an operation with the
+// same mask, and where registers ask for it a later pass takes the two apart
+// again, without the mask: the load then reaches past the end of a tensor.
+static const char *const target_options[] = {"thunder", "-disable-peephole"};
+
 static void target_init_once(void) {
+  LLVMParseCommandLineOptions(TH_COUNT(target_options), target_options, NULL);
   LLVMInitializeX86TargetInfo();
   LLVMInitializeX86Target();
   LLVMInitializeX86TargetMC();
