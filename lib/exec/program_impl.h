@@ -71,11 +71,11 @@ typedef struct th_sizes {
   bool retired;    // out of the table: the last user frees it
   th_scalar *symbols;
   uint32_t symbol_count;
-  bool *known;          // by symbol index
-  bool *checked;        // by condition of the th_ir's `assumed`
+  bool *known;            // by symbol index
+  bool *checked;          // by condition of the th_ir's `assumed`
   uint32_t assumed_count; // conditions there were
-  th_view *views;       // by value id, data NULL
-  int64_t *offsets;     // by value id: bytes from its base
+  th_view *views;         // by value id, data NULL
+  int64_t *offsets;       // by value id: bytes from its base
   int64_t slab_bytes;
   int64_t **numbers; // by step: what a kernel gets
   int64_t *extents;  // by step
