@@ -84,6 +84,7 @@ void th_gen_hoist(th_gen *g, th_node *const *roots, uint32_t count,
 
 typedef struct reduce_acc {
   LLVMValueRef value[TH_MAX_VARIANTS];    // alloca
+  LLVMValueRef blocks[TH_MAX_VARIANTS];   // sum of the blocks before; or NULL
   LLVMValueRef position[TH_MAX_VARIANTS]; // of arg reductions
   LLVMTypeRef type[TH_MAX_VARIANTS], position_type[TH_MAX_VARIANTS];
 } reduce_acc;
@@ -93,6 +94,7 @@ typedef struct reduce_state {
   uint32_t count;
   reduce_acc *accs;
   bool by_lanes; // lanes run over a reduced variable
+  int block_var; // sums pause after a block of this variable; -1
   bool keeps;    // the value that the plan keeps comes by here first
 } reduce_state;
 
@@ -169,14 +171,23 @@ LLVMValueRef th_gen_slot(th_gen *g, LLVMTypeRef type) {
   return slot;
 }
 
+static bool reduce_is_sum(const th_node *node) {
+  return (node->op == TH_OP_sum || reduce_is_dot(node)) &&
+         th_dtype_is_float(reduce_dtype(node));
+}
+
 static void reduce_make_acc(th_gen *g, const th_node *node, uint32_t variant,
-                            uint32_t lanes, reduce_acc *acc) {
+                            uint32_t lanes, bool in_blocks, reduce_acc *acc) {
   th_emit *e = &g->e;
   LLVMTypeRef type =
       th_emit_type_vector(th_gen_register(g, reduce_dtype(node)), lanes);
   acc->type[variant] = type;
   acc->value[variant] = th_gen_slot(g, type);
   LLVMBuildStore(e->builder, reduce_start(g, node, type), acc->value[variant]);
+  if (in_blocks && reduce_is_sum(node)) {
+    acc->blocks[variant] = th_gen_slot(g, type);
+    LLVMBuildStore(e->builder, LLVMConstNull(type), acc->blocks[variant]);
+  }
   if (reduce_is_arg(node)) {
     LLVMTypeRef wide = th_emit_type_vector(e->i64, lanes);
     acc->position_type[variant] = wide;
@@ -390,6 +401,10 @@ static LLVMValueRef reduce_finish(th_gen *g, const th_node *node,
   for (uint32_t v = first; v < end; v++) {
     reduce_pair part = {LLVMBuildLoad2(b, acc->type[v], acc->value[v], ""),
                         NULL};
+    if (acc->blocks[v]) {
+      LLVMValueRef before = LLVMBuildLoad2(b, acc->type[v], acc->blocks[v], "");
+      part.value = th_emit_fadd(e, before, part.value);
+    }
     reduce_fold fold = {g, node};
     if (reduce_is_arg(node)) {
       part.position =
@@ -423,15 +438,89 @@ typedef struct reduce_nest {
   int lane;
 } reduce_nest;
 
-static void reduce_inner(th_gen *g, void *user) {
-  reduce_nest *nest = user;
-  if (nest->lane < 0) {
-    reduce_body(g, nest->state);
+// Adds what a block gave to the sum of those before, and starts again from 0:
+// a long sum in one register would lose its small addends.
+static void reduce_end_block(th_gen *g, const reduce_state *s) {
+  th_emit *e = &g->e;
+  LLVMBuilderRef b = e->builder;
+  for (uint32_t i = 0; i < s->count; i++) {
+    const reduce_acc *acc = &s->accs[i];
+    for (uint32_t v = 0; v < TH_MAX_VARIANTS; v++) {
+      if (!acc->blocks[v]) {
+        continue;
+      }
+      LLVMValueRef now = LLVMBuildLoad2(b, acc->type[v], acc->value[v], "");
+      LLVMValueRef sum = LLVMBuildLoad2(b, acc->type[v], acc->blocks[v], "");
+      LLVMBuildStore(b, th_emit_fadd(e, sum, now), acc->blocks[v]);
+      LLVMBuildStore(b, LLVMConstNull(acc->type[v]), acc->value[v]);
+    }
+  }
+}
+
+static void reduce_range(th_gen *g, const reduce_nest *nest, LLVMValueRef lo,
+                         LLVMValueRef hi, const th_expr *extent) {
+  th_emit *e = &g->e;
+  reduce_state *s = nest->state;
+  if (nest->lane >= 0) {
+    th_gen_lanes(g, nest->lane, lo, hi, extent, reduce_body, s);
     return;
   }
-  const th_expr *extent = g->nest->space.vars[nest->lane].extent;
-  th_gen_lanes(g, nest->lane, th_emit_i64(&g->e, 0), th_gen_expr(g, extent),
-               extent, reduce_body, nest->state);
+  th_emit_loop loop = {.begin = lo, .end = hi, .name = "inner"};
+  LLVMValueRef outside = g->vars[s->block_var];
+  th_emit_loop_begin(e, &loop, NULL, 0);
+  uint32_t mark = th_gen_mark(g);
+  g->vars[s->block_var] = loop.index;
+  reduce_body(g, s);
+  g->vars[s->block_var] = outside;
+  th_gen_forget(g, mark);
+  th_emit_loop_end(e, &loop, NULL, NULL);
+}
+
+enum { REDUCE_BLOCK = 512 }; // additions to one register
+
+static int64_t reduce_block_size(const th_gen *g, const reduce_nest *nest) {
+  uint32_t lanes = nest->lane >= 0 ? g->phase->variants[0].lanes : 1;
+  return (int64_t)REDUCE_BLOCK * lanes;
+}
+
+// Whether sums are long enough for blocks.  A row of unknown length is taken
+// for a short one, unless it is the whole tensor.
+static bool reduce_is_long(const th_gen *g, const reduce_nest *nest, int var) {
+  bool sums = false;
+  for (uint32_t i = 0; i < nest->state->count; i++) {
+    sums = sums || reduce_is_sum(nest->state->nodes[i]);
+  }
+  const th_expr *extent = g->nest->space.vars[var].extent;
+  bool whole = nest->lane < 0 || g->phase->outer == 0;
+  return sums &&
+         (th_is_const(extent) ? extent->i > 4 * reduce_block_size(g, nest)
+                              : whole);
+}
+
+static void reduce_inner(th_gen *g, void *user) {
+  reduce_nest *nest = user;
+  reduce_state *s = nest->state;
+  th_emit *e = &g->e;
+  int var = nest->lane >= 0 ? nest->lane : s->block_var;
+  if (var < 0) {
+    reduce_body(g, s);
+    return;
+  }
+  const th_expr *extent = g->nest->space.vars[var].extent;
+  LLVMValueRef zero = th_emit_i64(e, 0), end = th_gen_expr(g, extent);
+  if (s->block_var < 0) {
+    reduce_range(g, nest, zero, end, extent);
+    return;
+  }
+  LLVMValueRef step = th_emit_i64(e, reduce_block_size(g, nest));
+  th_emit_loop loop = {
+      .begin = zero, .end = end, .step = step, .name = "block"};
+  th_emit_loop_begin(e, &loop, NULL, 0);
+  LLVMValueRef hi = th_emit_add(e, loop.index, step);
+  hi = th_emit_select(e, th_emit_icmp(e, LLVMIntSLT, hi, end), hi, end);
+  reduce_range(g, nest, loop.index, hi, NULL);
+  reduce_end_block(g, s);
+  th_emit_loop_end(e, &loop, NULL, NULL);
 }
 
 // Two reductions may cross: each runs over what the loops around the other one
@@ -479,8 +568,10 @@ void th_gen_reduce(th_gen *g, th_node *const *nodes, uint32_t count) {
   th_nest *n = g->nest;
   th_var_set vars = nodes[0]->vars;
   reduce_around around = reduce_leave(g, nodes[0]);
-  reduce_state state = {
-      .nodes = nodes, .count = count, .keeps = reduce_keeps(g, nodes, count)};
+  reduce_state state = {.nodes = nodes,
+                        .count = count,
+                        .block_var = -1,
+                        .keeps = reduce_keeps(g, nodes, count)};
   reduce_nest nest = {&state, -1};
   th_node **roots = TH_NEW_ARRAY(n->arena, th_node *, count + 1);
   for (uint32_t i = 0; i < count; i++) {
@@ -491,21 +582,27 @@ void th_gen_reduce(th_gen *g, th_node *const *nodes, uint32_t count) {
     nest.lane = th_plan_lane(g->plan, vars, roots, count, NULL, &score);
     state.by_lanes = nest.lane >= 0;
   }
+  int last = vars ? 63 - __builtin_clzll(vars) : -1;
+  int longest = nest.lane >= 0 ? nest.lane : last;
+  if (longest >= 0 && reduce_is_long(g, &nest, longest)) {
+    state.block_var = longest;
+  }
   state.accs = TH_NEW_ARRAY(n->arena, reduce_acc, count);
   for (uint32_t i = 0; i < count; i++) {
     bool varies = th_gen_varies(g, nodes[i]->depends);
     if (!state.by_lanes) {
       reduce_make_acc(g, nodes[i], g->variant, varies ? g->lanes : 1,
-                      &state.accs[i]);
+                      state.block_var >= 0, &state.accs[i]);
       continue;
     }
     for (uint32_t v = 0; v < g->phase->variant_count; v++) {
       reduce_make_acc(g, nodes[i], v, g->phase->variants[v].lanes,
-                      &state.accs[i]);
+                      state.block_var >= 0, &state.accs[i]);
     }
   }
   uint32_t mark = th_gen_mark(g);
-  th_var_set own = nest.lane < 0 ? 0 : (th_var_set)1 << nest.lane;
+  int walked = nest.lane >= 0 ? nest.lane : state.block_var;
+  th_var_set own = walked < 0 ? 0 : (th_var_set)1 << walked;
   th_gen_loops(g, vars & ~own, reduce_inner, &nest);
   th_gen_forget(g, mark);
   g->kept = g->kept || state.keeps;

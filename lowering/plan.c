@@ -212,7 +212,8 @@ int th_plan_lane(const th_plan *p, th_var_set vars, th_node *const *roots,
     for (uint32_t i = 0; i < count; i++) {
       plan_score_node(&s, roots[i]);
       // A store that misses costs more than a load: twice.
-      s.score += offsets ? 2 * plan_stride_score(p, offsets[i], v) : 0;
+      s.score +=
+          offsets && offsets[i] ? 2 * plan_stride_score(p, offsets[i], v) : 0;
     }
     if (best < 0 || s.score > best_score) {
       best = v;
@@ -367,6 +368,14 @@ static void plan_phase(th_plan *p, uint32_t number) {
   bool reduces = plan_has_reduction(n);
   th_var_set scan = plan_scan_vars(n, number);
   phase->outer = reduces ? plan_reduced_at(n) & vars : vars & ~scan;
+  // What is stored once for a whole reduction does not weigh.
+  for (uint32_t i = 0, at = 0; reduces && i < n->store_count; i++) {
+    if (n->stores[i].phase == number) {
+      bool once = !(n->stores[i].vars & ~phase->outer);
+      offsets[at] = once ? NULL : offsets[at];
+      at++;
+    }
+  }
   th_var_set inner = (plan_used_vars(n) & ~phase->outer) | scan;
   th_var_set bad = n->sequential ? plan_conflicting(n, number) : 0;
   int outer_score = 0, inner_score = 0;
@@ -407,7 +416,7 @@ static int plan_tile(const th_plan *p) {
 }
 
 th_status th_plan_make(th_nest *n, const th_target *target, th_plan *out_plan) {
-  enum { CHUNK = 4096, TILE_CHUNK = 128 };
+  enum { CHUNK = 4096, TILE_CHUNK = 128, COLUMN_CHUNK = 256 };
   *out_plan = (th_plan){.nest = n, .target = target, .tile = -1};
   plan_sweep(n);
   while (plan_merge_one(n)) {
@@ -424,7 +433,9 @@ th_status th_plan_make(th_nest *n, const th_target *target, th_plan *out_plan) {
   int lane = out_plan->phases[0].lane;
   if (lane >= 0 && !n->sequential) {
     const th_expr *extent = n->space.vars[lane].extent;
-    int64_t chunk = CHUNK;
+    // Each lane of a column walks a whole reduction: short chunks, so that
+    // threads have something to share.
+    int64_t chunk = plan_has_reduction(n) ? COLUMN_CHUNK : CHUNK;
     if (!plan_has_reduction(n)) {
       out_plan->tile = plan_tile(out_plan);
       chunk = out_plan->tile >= 0 ? TILE_CHUNK : CHUNK;
