@@ -104,6 +104,7 @@ int main(void) {
                                   .version = "1",
                                   .claims = claims,
                                   .claim_count = 2,
+                                  .claim_size = sizeof(th_claim),
                                   .state = &hooks};
   th_jit_options options = TH_JIT_OPTIONS_INIT;
   options.executors = "demo,ref";

@@ -88,6 +88,9 @@ typedef struct th_claim {
   const char *op;    // operation, any spelling: "linear", "ns::name"
   th_check_fn check; // NULL: always
   th_run_fn run;
+  // What one run takes, in nanoseconds; NULL: not known.  It decides no claim:
+  // the first executor that accepts gets the statement.
+  double (*cost)(const th_stmt *stmt);
 } th_claim;
 
 // State of a call site.  Every hook may be NULL.
@@ -110,6 +113,7 @@ typedef struct th_executor_options {
   const char *version; // "1"
   const th_claim *claims;
   size_t claim_count;
+  size_t claim_size;           // sizeof(th_claim), so that it may grow too
   const th_state_hooks *state; // NULL: stateless
 } th_executor_options;
 

@@ -42,6 +42,7 @@ const th_executor_options th_host_executor = {
     .version = "1",
     .claims = host_claims,
     .claim_count = TH_COUNT(host_claims),
+    .claim_size = sizeof(th_claim),
 };
 
 void th_host_executor_init(th_executor *executor) {

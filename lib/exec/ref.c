@@ -31,4 +31,5 @@ const th_executor_options th_ref_executor = {
     .version = "1",
     .claims = ref_claims,
     .claim_count = TH_COUNT(ref_claims),
+    .claim_size = sizeof(th_claim),
 };

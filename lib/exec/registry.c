@@ -21,6 +21,16 @@ static const struct {
     {"transformer_engine", "host"},
 };
 
+// The claim at `index` of a table whose rows have the caller's size.
+static th_claim registry_claim(const th_executor_options *options,
+                               size_t index) {
+  th_claim claim = {0};
+  size_t size = options->claim_size;
+  memcpy(&claim, (const char *)options->claims + index * size,
+         size < sizeof claim ? size : sizeof claim);
+  return claim;
+}
+
 static th_executor *registry_add(registry *r, th_context *ctx,
                                  const th_executor_options *options) {
   th_executor *e = TH_NEW(&ctx->arena, th_executor);
@@ -29,11 +39,10 @@ static th_executor *registry_add(registry *r, th_context *ctx,
       th_arena_strdup(&ctx->arena, options->version ? options->version : "");
   th_map_init(&e->claims, &ctx->arena);
   for (size_t i = 0; i < options->claim_count; i++) {
-    const th_claim *claim = &options->claims[i];
-    const th_op_info *op = th_op_find(ctx, claim->op, strlen(claim->op));
-    TH_ASSERT(op);
     th_claim *copy = TH_NEW(&ctx->arena, th_claim);
-    *copy = *claim;
+    *copy = registry_claim(options, i);
+    const th_op_info *op = th_op_find(ctx, copy->op, strlen(copy->op));
+    TH_ASSERT(op);
     copy->op = op->name;
     th_map_put(&e->claims, op->name, copy);
   }
@@ -183,14 +192,20 @@ static th_status registry_register(void *user) {
     return th_error(a->ctx, TH_INVALID, TH_NOWHERE,
                     "executor '%s' is there already", options.name);
   }
+  if (options.claim_count && options.claim_size < offsetof(th_claim, cost)) {
+    return th_error(a->ctx, TH_INVALID, TH_NOWHERE,
+                    "executor '%s': claim_size is %zu, not sizeof(th_claim)",
+                    options.name, options.claim_size);
+  }
   for (size_t i = 0; i < options.claim_count; i++) {
-    const char *op = options.claims[i].op;
+    const th_claim claim = registry_claim(&options, i);
+    const char *op = claim.op;
     if (!op || !th_op_find(a->ctx, op, strlen(op))) {
       return th_error(a->ctx, TH_NOT_FOUND, TH_NOWHERE,
                       "executor '%s' claims '%s', which is no operation",
                       options.name, op ? op : "(null)");
     }
-    if (!options.claims[i].run) {
+    if (!claim.run) {
       return th_error(a->ctx, TH_INVALID, TH_NOWHERE,
                       "executor '%s': the claim of '%s' has no run function",
                       options.name, op);

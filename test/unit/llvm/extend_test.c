@@ -100,7 +100,8 @@ static const th_executor_options pairs_executor = {
     .name = "pairs",
     .version = "1",
     .claims = pairs_claims,
-    .claim_count = 1};
+    .claim_count = 1,
+    .claim_size = sizeof(th_claim)};
 
 static th_status trace_pairs(th_tracer *t, th_value *const *in, size_t n,
                              th_value **out, size_t m, void *user) {
@@ -263,6 +264,7 @@ static void extend_counting(void) {
                                               .version = "2",
                                               .claims = claims,
                                               .claim_count = 1,
+                                              .claim_size = sizeof(th_claim),
                                               .state = &hooks};
   OK(th_executor_register(ctx, &options));
   cr_expect_eq(th_executor_register(ctx, &options), TH_INVALID);

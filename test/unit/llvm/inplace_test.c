@@ -26,7 +26,8 @@ static th_callable *inplace_compile(th_context *ctx, const char *executors) {
                                  .name = "failing",
                                  .version = "1",
                                  .claims = inplace_claims,
-                                 .claim_count = 1};
+                                 .claim_count = 1,
+                                 .claim_size = sizeof(th_claim)};
   cr_assert_eq(th_executor_register(ctx, &failing), TH_OK);
   th_jit_options options = TH_JIT_OPTIONS_INIT;
   options.executors = executors;
