@@ -59,8 +59,8 @@ static bool check_linear(const th_stmt *stmt, const char **reason) {
 }
 
 static const th_claim claims[] = {
-    {"demo::scaled_add", NULL, run_scaled_add},
-    {"linear", check_linear, run_linear},
+    {.op = "demo::scaled_add", .run = run_scaled_add},
+    {.op = "linear", .check = check_linear, .run = run_linear},
 };
 
 // Each call site counts how often it ran.

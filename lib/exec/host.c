@@ -30,10 +30,10 @@ static bool host_check_histc(const th_stmt *stmt, const char **reason) {
 // What no region holds, since its result's size, its being a number or the
 // range of its bins depends on data.
 static const th_claim host_claims[] = {
-    {"nonzero", NULL, th_ref_run_nonzero},
-    {"item", NULL, th_ref_run_item},
-    {"histc", host_check_histc, th_ref_run_histc},
-    {"assert_tensor", NULL, th_ref_run_assert_tensor},
+    {.op = "nonzero", .run = th_ref_run_nonzero},
+    {.op = "item", .run = th_ref_run_item},
+    {.op = "histc", .check = host_check_histc, .run = th_ref_run_histc},
+    {.op = "assert_tensor", .run = th_ref_run_assert_tensor},
 };
 
 const th_executor_options th_host_executor = {

@@ -5,7 +5,7 @@
 #include "exec/program_impl.h"
 
 static const th_run_fn ref_functions[TH_OP_COUNT] = {
-#define CLAIM(op, run) [TH_OP_##op] = th_ref_run_##run,
+#define CLAIM(op, run) [TH_OP_##op] = th_ref_run_##fn,
 #include "exec/ref.def"
 #undef CLAIM
 };
@@ -20,7 +20,7 @@ static th_status ref_run(th_run *run) {
 }
 
 static const th_claim ref_claims[] = {
-#define CLAIM(op, run) {#op, NULL, ref_run},
+#define CLAIM(name, fn) {.op = #name, .run = ref_run},
 #include "exec/ref.def"
 #undef CLAIM
 };

@@ -94,7 +94,8 @@ static th_operation pairs_operation(int *asked) {
   return o;
 }
 
-static const th_claim pairs_claims[] = {{"test::pairs", NULL, run_pairs}};
+static const th_claim pairs_claims[] = {
+    {.op = "test::pairs", .run = run_pairs}};
 static const th_executor_options pairs_executor = {
     .size = sizeof(th_executor_options),
     .name = "pairs",
@@ -251,7 +252,8 @@ static bool count_check(const th_stmt *stmt, const char **reason) {
 }
 
 static void extend_counting(void) {
-  static const th_claim claims[] = {{"neg", count_check, run_counting_neg}};
+  static const th_claim claims[] = {
+      {.op = "neg", .check = count_check, .run = run_counting_neg}};
   static const th_state_hooks hooks = {.size = sizeof hooks,
                                        .create = count_create,
                                        .before_run = count_add,

@@ -19,7 +19,7 @@ static th_status inplace_fail(th_run *run) {
   return th_run_error(run, TH_UNSUPPORTED, "not today");
 }
 
-static const th_claim inplace_claims[] = {{"neg", NULL, inplace_fail}};
+static const th_claim inplace_claims[] = {{.op = "neg", .run = inplace_fail}};
 
 static th_callable *inplace_compile(th_context *ctx, const char *executors) {
   th_executor_options failing = {.size = sizeof failing,
