@@ -699,15 +699,36 @@ static bool part_is_cheap(const part_info *info) {
          (info->loads == 0 && info->weight <= 12);
 }
 
-// A statement whose operand is overwritten later must not slip behind that.
-static bool part_reads_doomed(part_state *s, const th_stmt *stmt) {
-  for (uint16_t i = 0; i < stmt->arg_count; i++) {
-    const th_value *x = part_value(&stmt->args[i]);
-    if (x && part_info_of(s, x)->writer >= 0) {
-      return true;
-    }
+typedef struct part_doom {
+  part_state *s;
+  int32_t cluster; // -1: any
+  bool found;
+} part_doom;
+
+static void part_find_doom(void *user, th_value *value) {
+  part_doom *d = user;
+  int32_t writer = part_info_of(d->s, value)->writer;
+  if (writer < 0) {
+    return;
   }
-  return false;
+  bool placed = d->s->in_count[writer];
+  d->found = d->found || d->cluster < 0 ||
+             (placed && part_reaches(d->s, (uint32_t)d->cluster,
+                                     d->s->in_clusters[writer][0]));
+}
+
+// A statement whose operand is overwritten later must not slip behind that:
+// whether it reads such an operand, and whether a kernel would be too late.
+static bool part_reads_doomed(part_state *s, const th_stmt *stmt) {
+  part_doom d = {s, -1, false};
+  th_stmt_operands(stmt, part_find_doom, &d);
+  return d.found;
+}
+
+static bool part_is_late(part_state *s, const th_stmt *stmt, uint32_t cluster) {
+  part_doom d = {s, (int32_t)cluster, false};
+  th_stmt_operands(stmt, part_find_doom, &d);
+  return d.found;
 }
 
 // One result that has to be in memory: as a result of a reader's kernel, or of
@@ -718,7 +739,8 @@ static void part_materialise(part_state *s, uint32_t i, th_value *y) {
   th_part_class class = th_part_class_of(stmt);
   for (part_use *use = info->uses; use && class != TH_PART_ANCHOR;
        use = use->next) {
-    if (part_joins(s, y, use) && part_can_inline(s, stmt, y, use)) {
+    if (part_joins(s, y, use) && part_can_inline(s, stmt, y, use) &&
+        !part_is_late(s, stmt, use->cluster)) {
       part_store(s, y, use->cluster);
       part_place(s, i, y, use);
       return;
@@ -745,7 +767,8 @@ static void part_visit_out(part_state *s, uint32_t i, th_value *y) {
   bool several = info->uses && info->uses->next;
   store = store || (several && !view && !part_is_cheap(info));
   for (part_use *use = info->uses; use && !store; use = use->next) {
-    store = !part_can_inline(s, stmt, y, use);
+    store = !part_can_inline(s, stmt, y, use) ||
+            (!stmt->in_place && part_is_late(s, stmt, use->cluster));
   }
   if (store) {
     part_materialise(s, i, y);

@@ -1,6 +1,9 @@
 // Kernels against plain loops.
 #include "lower_kit.h"
 
+#include "base/half.h"
+#include "lowering/canonical.h"
+
 #include <criterion/criterion.h>
 
 #include <math.h>
@@ -222,4 +225,187 @@ Test(lower, products_of_any_shape) {
     check_linear(shapes[i][0], shapes[i][1], shapes[i][2], size);
     check_linear(shapes[i][0], shapes[i][1], shapes[i][2], "s0");
   }
+}
+
+Test(lower, gathers_check_their_indices) {
+  lower_kit kit;
+  float table[5 * 70], want[3 * 70];
+  int64_t rows[3] = {4, -5, 2};
+  lower_kit_open(&kit, "def f(table, rows):\n"
+                       "  # table: \"cpu f32[5, 70]\"\n"
+                       "  # rows: \"cpu i64[3]\"\n"
+                       "  y = embedding(table, rows)\n"
+                       "  return {'output': y}\n");
+  lower_kit_fill(table, TH_COUNT(table), 1);
+  lower_kit_input(&kit, "table", table);
+  lower_kit_input(&kit, "rows", rows);
+  cr_assert(lower_kit_run(&kit));
+  for (int i = 0; i < 3 * 70; i++) {
+    int64_t row = rows[i / 70] < 0 ? rows[i / 70] + 5 : rows[i / 70];
+    want[i] = table[row * 70 + i % 70];
+  }
+  near(lower_kit_output(&kit, 0), want, TH_COUNT(want), 0);
+  rows[1] = 5;
+  cr_assert_not(lower_kit_run(&kit));
+  cr_assert_eq(kit.error.code, TH_KERNEL_INDEX);
+  cr_assert_eq(kit.error.value, 5);
+  cr_assert_eq(kit.error.limit, 5);
+  cr_assert_eq(kit.error.stmt, 0);
+  lower_kit_close(&kit);
+}
+
+Test(lower, parts_side_by_side) {
+  lower_kit kit;
+  float x[3 * 7], y[3 * 40], want[3 * 49];
+  lower_kit_open(&kit, "def f(x, y):\n"
+                       "  # x: \"cpu f32[3, 7]\"\n"
+                       "  # y: \"cpu f32[3, 40]\"\n"
+                       "  c = cat([x, y], 1)\n"
+                       "  p = pad(c, [1, 1, 0, 0], 0.5)\n"
+                       "  r = flip(p, [1])\n"
+                       "  return {'output': r}\n");
+  lower_kit_fill(x, TH_COUNT(x), 1);
+  lower_kit_fill(y, TH_COUNT(y), 2);
+  lower_kit_input(&kit, "x", x);
+  lower_kit_input(&kit, "y", y);
+  cr_assert(lower_kit_run(&kit));
+  for (int r = 0; r < 3; r++) {
+    for (int c = 0; c < 49; c++) {
+      int at = 48 - c - 1;
+      want[r * 49 + c] = at < 0 || at >= 47 ? 0.5f
+                         : at < 7           ? x[r * 7 + at]
+                                            : y[r * 40 + at - 7];
+    }
+  }
+  near(lower_kit_output(&kit, 0), want, TH_COUNT(want), 0);
+  lower_kit_close(&kit);
+}
+
+Test(lower, convolution_of_short_lines) {
+  enum { C = 3, O = 20, H = 9, W = 7 };
+  lower_kit kit;
+  float x[2 * C * H * W], w[O * C * 9], b[O], want[2 * O * H * W];
+  lower_kit_open(&kit,
+                 "def f(x, w, b):\n"
+                 "  # x: \"cpu f32[2, 3, 9, 7]\"\n"
+                 "  # w: \"cpu f32[20, 3, 3, 3]\"\n"
+                 "  # b: \"cpu f32[20]\"\n"
+                 "  y = convolution(x, w, b, [1, 1], [1, 1], [1, 1], False, "
+                 "[0, 0], 1)\n"
+                 "  z = maximum(y, 0)\n"
+                 "  return {'output': z}\n");
+  cr_assert_eq(lower_kit_kernels(&kit), 1);
+  lower_kit_fill(x, TH_COUNT(x), 1);
+  lower_kit_fill(w, TH_COUNT(w), 2);
+  lower_kit_fill(b, TH_COUNT(b), 3);
+  lower_kit_input(&kit, "x", x);
+  lower_kit_input(&kit, "w", w);
+  lower_kit_input(&kit, "b", b);
+  cr_assert(lower_kit_run(&kit));
+  for (int i = 0; i < 2 * O * H * W; i++) {
+    int n = i / (O * H * W), o = i / (H * W) % O, r = i / W % H, c = i % W;
+    double sum = b[o];
+    for (int k = 0; k < C * 9; k++) {
+      int ch = k / 9, y = r + k / 3 % 3 - 1, z = c + k % 3 - 1;
+      bool inside = y >= 0 && y < H && z >= 0 && z < W;
+      sum += inside
+                 ? (double)x[((n * C + ch) * H + y) * W + z] * w[o * C * 9 + k]
+                 : 0;
+    }
+    want[i] = (float)fmax(sum, 0);
+  }
+  near(lower_kit_output(&kit, 0), want, TH_COUNT(want), 1e-5f);
+  lower_kit_close(&kit);
+}
+
+// Half types are rounded after each statement.
+Test(lower, bf16_rounds_each_statement) {
+  lower_kit kit;
+  uint16_t x[70], want[70];
+  lower_kit_open(&kit, "def f(x):\n"
+                       "  # x: \"cpu bf16[70]\"\n"
+                       "  a = mul(x, x)\n"
+                       "  b = add(a, 1.0)\n"
+                       "  return {'output': b}\n");
+  for (int i = 0; i < 70; i++) {
+    x[i] = th_bf16_from_f32((float)i * 0.37f - 9);
+    float v = th_bf16_to_f32(x[i]);
+    float a = th_bf16_to_f32(th_bf16_from_f32(v * v));
+    want[i] = th_bf16_from_f32(a + 1);
+  }
+  lower_kit_input(&kit, "x", x);
+  cr_assert(lower_kit_run(&kit));
+  cr_assert_arr_eq(lower_kit_output(&kit, 0), want, sizeof want);
+  lower_kit_close(&kit);
+}
+
+Test(lower, transposed_reads) {
+  enum { M = 37, N = 300 };
+  lower_kit kit;
+  float *x = malloc(M * N * 4), *want = malloc(M * N * 4);
+  lower_kit_open(&kit, "def f(x):\n"
+                       "  # x: \"cpu f32[37, 300]\"\n"
+                       "  t = permute(x, [1, 0])\n"
+                       "  y = mul(t, 2.0)\n"
+                       "  return {'output': y}\n");
+  lower_kit_fill(x, M * N, 1);
+  lower_kit_input(&kit, "x", x);
+  kit.threads = 3;
+  cr_assert(lower_kit_run(&kit));
+  for (int i = 0; i < M * N; i++) {
+    want[i] = 2 * x[i % M * N + i / M];
+  }
+  near(lower_kit_output(&kit, 0), want, M * N, 0);
+  lower_kit_close(&kit);
+  free(x);
+  free(want);
+}
+
+// A million addends: one register after the other would lose them.
+Test(lower, long_sums_are_exact_enough) {
+  enum { N = 1 << 20 };
+  lower_kit kit;
+  float *x = malloc(N * 4);
+  lower_kit_open(&kit, "def f(x):\n"
+                       "  # x: \"cpu f32[1048576]\"\n"
+                       "  s = sum(x, None)\n"
+                       "  return {'output': s}\n");
+  for (int i = 0; i < N; i++) {
+    x[i] = 0.1f + (float)(i % 7) * 0.01f;
+  }
+  double sum = 0;
+  for (int i = 0; i < N; i++) {
+    sum += x[i];
+  }
+  lower_kit_input(&kit, "x", x);
+  cr_assert(lower_kit_run(&kit));
+  float got = *(float *)lower_kit_output(&kit, 0);
+  cr_assert(fabs(got - sum) < sum * 1e-6, "got %.9g, wanted %.9g", got, sum);
+  lower_kit_close(&kit);
+  free(x);
+}
+
+Test(lower, equal_kernels_have_equal_texts) {
+  lower_kit kit;
+  lower_kit_open(&kit, "def f(x, y, w):\n"
+                       "  # x: \"cpu f32[s0, 16]\"\n"
+                       "  # y: \"cpu f32[s1, 16]\"\n"
+                       "  # w: \"cpu f32[16, 16]\"\n"
+                       "  # s0: \"int\" in [1, 10]\n"
+                       "  # s1: \"int\" in [2, inf]\n"
+                       "  a = matmul(x, w)\n"
+                       "  b = matmul(y, w)\n"
+                       "  return {'output': (a, b)}\n");
+  cr_assert_eq(lower_kit_kernels(&kit), 2);
+  th_buffer texts[2];
+  for (uint32_t i = 0; i < 2; i++) {
+    const th_expr **symbols = NULL;
+    uint32_t count = 0;
+    th_buffer_init(&texts[i], &kit.ir->arena);
+    th_canonical_kernel(&kit.ir->arena, kit.fused->stmts[0]->body[i], NULL,
+                        &texts[i], &symbols, &count);
+    cr_assert_eq(count, 1);
+  }
+  cr_assert_str_eq(texts[0].data, texts[1].data);
+  lower_kit_close(&kit);
 }
