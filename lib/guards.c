@@ -164,9 +164,11 @@ static bool guard_number_holds(const th_guard *g, const th_leaf *leaf) {
     return true;
   }
   // Bits, so that NaN equals NaN.
-  return leaf->kind == TH_LEAF_FLOAT
-             ? memcmp(&leaf->f, &g->number.f, sizeof leaf->f) == 0
-             : leaf->i == g->number.i;
+  th_scalar got = {.i = leaf->i};
+  if (leaf->kind == TH_LEAF_FLOAT) {
+    got.f = leaf->f;
+  }
+  return got.i == g->number.i;
 }
 
 static bool guard_holds(const th_guard *g, const th_leaf *leaf) {
