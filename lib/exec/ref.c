@@ -5,7 +5,7 @@
 #include "exec/program_impl.h"
 
 static const th_run_fn ref_functions[TH_OP_COUNT] = {
-#define CLAIM(op, run) [TH_OP_##op] = th_ref_run_##fn,
+#define CLAIM(op, run) [TH_OP_##op] = th_ref_run_##run,
 #include "exec/ref.def"
 #undef CLAIM
 };
