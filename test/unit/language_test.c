@@ -48,3 +48,25 @@ Test(language, every_row_has_an_entry_and_every_entry_a_row) {
   th_file_unmap(&file);
   th_context_free(ctx);
 }
+
+// test/lit/ir/ops.trace has a statement of each.
+Test(language, every_row_is_printed_and_read_in_a_test) {
+  th_context *ctx = th_context_new();
+  th_file file = {0};
+  cr_assert_eq(th_file_map(ctx, TH_SOURCE_DIR "/test/lit/ir/ops.trace", &file),
+               TH_OK, "%s", th_diagnostics_all(ctx));
+  char *text = th_arena_strndup(&ctx->arena, file.data, file.size);
+  for (int op = 1; op < TH_OP_COUNT; op++) {
+    const th_op_info *info = th_op_row((th_op)op);
+    if (info->traits & TH_STRUCT) {
+      continue; // these have forms of their own
+    }
+    char call[64], alone[64];
+    snprintf(call, sizeof call, " = %s(", info->name);
+    snprintf(alone, sizeof alone, "\n  %s(", info->name);
+    cr_expect(strstr(text, call) || strstr(text, alone),
+              "no statement of %s in test/lit/ir/ops.trace", info->name);
+  }
+  th_file_unmap(&file);
+  th_context_free(ctx);
+}
