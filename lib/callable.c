@@ -200,9 +200,11 @@ static bool call_is_constant(const th_value *in, const th_program_value *v) {
   if (in->type.kind != TH_KIND_NUMBER || !th_is_const(in->type.num)) {
     return true;
   }
-  return in->type.dtype == TH_F64
-             ? memcmp(&in->type.num->f, &v->num.f, sizeof v->num.f) == 0
-             : in->type.num->i == v->num.i;
+  th_scalar wanted = {.i = in->type.num->i};
+  if (in->type.dtype == TH_F64) {
+    wanted.f = in->type.num->f;
+  }
+  return wanted.i == v->num.i; // bits, so that NaN equals NaN
 }
 
 static th_status call_inputs(const th_entry *entry, const th_call_args *call,
