@@ -35,7 +35,7 @@ struct th_callable {
   th_context *ctx;
   th_jit_options options;
   char *executors, *passes, *dump_traces; // copies that options point to
-  th_entry *newest;                       // of the last compilation
+  _Atomic(th_entry *) newest;             // of the last compilation
   // Finds or makes the entry for these inputs and runs it; NULL: `newest`
   // always fits.
   th_status (*call)(th_callable *callable, const th_call_args *call);

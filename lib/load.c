@@ -3,6 +3,7 @@
 #include "frontend/archive.h"
 
 #include "base/alloc.h"
+#include "thunder/transform.h"
 
 #include <stdio.h>
 
@@ -29,6 +30,18 @@ static th_status load_weights(const load_source *l, th_tensor **bound) {
     const th_value *in = l->trace->inputs[i];
     if (in->input->kind != TH_INPUT_USER && in->type.kind == TH_KIND_TENSOR) {
       TH_TRY(th_pt2_weight(l->archive, l->program, in->input->fqn, &bound[i]));
+    }
+  }
+  return TH_OK;
+}
+
+// Archives and texts have no th_module that a transform could change.
+static th_status load_check(const th_callable *c) {
+  for (size_t i = 0; i < c->options.transform_count; i++) {
+    if (c->options.transforms[i].stage == TH_ON_MODULE) {
+      return th_error(c->ctx, TH_INVALID, TH_NOWHERE,
+                      "transform '%s' is on the module, and there is none",
+                      c->options.transforms[i].name);
     }
   }
   return TH_OK;
@@ -62,9 +75,11 @@ static th_status load_callable(th_context *ctx, load_source *l,
   th_callable *c = NULL;
   *out_callable = NULL;
   TH_TRY(th_callable_new(ctx, options, &c));
-  l->ir = th_ir_new(ctx);
-  th_status status =
-      l->ir ? th_protect(&ctx->unwind, load_trace, l) : TH_NO_MEMORY;
+  th_status status = load_check(c);
+  l->ir = status == TH_OK ? th_ir_new(ctx) : NULL;
+  if (status == TH_OK) {
+    status = l->ir ? th_protect(&ctx->unwind, load_trace, l) : TH_NO_MEMORY;
+  }
   if (status != TH_OK) {
     th_ir_release(l->ir);
   } else {

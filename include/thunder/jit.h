@@ -87,7 +87,8 @@ typedef struct th_jit_options {
 // operations and the log of the context are taken as they are now.
 //
 // A call whose inputs are unlike those of every call before traces and compiles
-// on the calling thread, one at a time; `user` must bear that.  What "unlike"
+// on the calling thread, one at a time; `user` must bear that, and the function
+// must not call the callable that it is traced for.  What "unlike"
 // means is the mode of the cache; a trace of the checks can be read (the
 // prologue).  When the module's tensors are replaced by others of the same
 // dtypes, sizes and strides the code is kept.

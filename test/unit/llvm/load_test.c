@@ -1,0 +1,109 @@
+// Archives from file to result, with every allocation failing once.
+#include "thunder/jit.h"
+#include "thunder/transform.h"
+#include "torture.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static char load_cache[] = "/tmp/th-load-XXXXXX";
+
+// Kernels come from the disk after the first time.
+static void load_setup(void) {
+  cr_assert_not_null(mkdtemp(load_cache));
+  setenv("TH_CACHE_DIR", load_cache, 1);
+}
+
+static void load_teardown(void) {
+  char command[128];
+  snprintf(command, sizeof command, "rm -rf %s", load_cache);
+  cr_expect_eq(system(command), 0);
+}
+
+TestSuite(load, .init = load_setup, .fini = load_teardown);
+
+typedef struct load_model {
+  const char *name, *executors;
+} load_model;
+
+static th_status load_run(th_context *ctx, th_pt2 *archive,
+                          const load_model *model) {
+  enum { OUTS = 8 };
+  th_jit_options options = TH_JIT_OPTIONS_INIT;
+  th_callable *f = NULL;
+  th_tensor **in = NULL, *out[OUTS] = {NULL};
+  size_t in_count = 0;
+  options.executors = model->executors;
+  options.threads = 1;
+  const char *program = th_pt2_default_program(archive);
+  th_status status = th_jit_pt2(ctx, archive, program, &options, &f);
+  if (status == TH_OK) {
+    status = th_pt2_sample_inputs(archive, program, &in, &in_count);
+  }
+  for (int i = 0; i < 2 && status == TH_OK; i++) {
+    size_t outs = th_callable_output_count(f);
+    cr_assert(outs <= OUTS);
+    status = th_call(f, in, in_count, out, outs);
+  }
+  for (size_t i = 0; i < OUTS; i++) {
+    th_tensor_release(out[i]);
+  }
+  th_pt2_free_tensors(in, in_count);
+  th_callable_free(f);
+  return status;
+}
+
+static th_status load_work(void *user) {
+  const load_model *model = user;
+  th_context *ctx = th_context_new();
+  th_pt2 *archive = NULL;
+  char path[1024];
+  snprintf(path, sizeof path, "%s/test/conformance/%s.pt2", TH_SOURCE_DIR,
+           model->name);
+  th_status status =
+      ctx ? th_pt2_open(ctx, path, NULL, &archive) : TH_NO_MEMORY;
+  if (status == TH_OK) {
+    status = load_run(ctx, archive, model);
+  }
+  th_pt2_free(archive);
+  th_context_free(ctx);
+  return status;
+}
+
+Test(load, every_allocation_fails, .timeout = 600) {
+  static load_model models[] = {{"mlp", "ref"},
+                                {"mlp", "host"},
+                                {"symbolic", "ref"},
+                                {"batchnorm_train", "ref"},
+                                {"cond", "ref"}};
+  for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+    cr_assert_eq(load_work(&models[i]), TH_OK, "%s", models[i].name);
+    torture(load_work, &models[i]);
+  }
+}
+
+static th_status load_no_change(th_module *module, void *user) {
+  (void)module, (void)user;
+  return TH_OK;
+}
+
+Test(load, no_module_to_transform) {
+  static const char text[] = "def f(x):\n"
+                             "  # x: \"cpu f32[2]\"\n"
+                             "  return {'output': x}\n";
+  th_transform transform = {.size = sizeof transform,
+                            .name = "nothing",
+                            .stage = TH_ON_MODULE,
+                            .module = load_no_change};
+  th_context *ctx = th_context_new();
+  th_jit_options options = TH_JIT_OPTIONS_INIT;
+  th_callable *f = NULL;
+  options.transforms = &transform;
+  options.transform_count = 1;
+  cr_expect_eq(th_jit_text(ctx, "text", text, strlen(text), &options, &f),
+               TH_INVALID);
+  cr_expect(strstr(th_diagnostics_all(ctx),
+                   "transform 'nothing' is on the module, and there is none"));
+  th_context_free(ctx);
+}
