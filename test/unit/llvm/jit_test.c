@@ -570,6 +570,99 @@ Test(jit, branches) {
   th_callable_free(f);
 }
 
+// Results that no statement makes, and no results at all.
+static th_status trace_through(th_tracer *t, th_value *const *in, size_t n,
+                               th_value **out, size_t m, void *user) {
+  (void)n, (void)user;
+  if (m == 0) {
+    th_input_set(t, 0, th_neg(t, in[0]));
+    return th_tracer_status(t);
+  }
+  out[0] = in[0];
+  out[1] = th_transpose(t, in[0], 0, 1);
+  out[2] = th_integer(t, 7);
+  out[3] = in[1];
+  return th_tracer_status(t);
+}
+
+Test(jit, results_without_statements) {
+  th_jit_options o = jit_options(TH_CACHE_CONSTANT_VALUES);
+  th_callable *f = NULL, *g = NULL;
+  th_tensor *a = jit_tensor(TH_F32, 2, 2, 3);
+  th_leaf in[] = {jit_leaf(a), {.kind = TH_LEAF_FLOAT, .f = 0.5}};
+  th_leaf out[4] = {{.kind = TH_LEAF_NONE}};
+  OK(th_jit(ctx, trace_through, NULL, NULL, 4, &o, &f));
+  OK(th_call_leaves(f, NULL, in, 2, out, 4));
+  cr_expect(!th_tensor_shares_storage(out[0].tensor, a));
+  cr_expect(th_tensor_equal(out[0].tensor, a));
+  cr_expect_eq(th_tensor_get(out[1].tensor, 1), 4);
+  cr_expect(out[2].kind == TH_LEAF_INT && out[2].i == 7);
+  cr_expect(out[3].kind == TH_LEAF_FLOAT && out[3].f == 0.5);
+  OK(th_jit(ctx, trace_through, NULL, NULL, 0, &o, &g));
+  OK(th_call(g, &a, 1, NULL, 0));
+  cr_expect_eq(th_tensor_get(a, 5), -6);
+  th_tensor_release(out[0].tensor);
+  th_tensor_release(out[1].tensor);
+  th_tensor_release(a);
+  th_callable_free(f);
+  th_callable_free(g);
+}
+
+static th_status trace_constant(th_tracer *t, th_value *const *in, size_t n,
+                                th_value **out, size_t m, void *user) {
+  (void)n, (void)m;
+  th_value *c = th_constant(t, "table", *(th_tensor **)user);
+  out[0] = th_add(t, in[0], c);
+  return th_tracer_status(t);
+}
+
+Test(jit, constants_are_held) {
+  th_jit_options o = jit_options(TH_CACHE_CONSTANT_VALUES);
+  th_callable *f = NULL;
+  th_tensor *a = jit_tensor(TH_F32, 1, 3, 0), *c = jit_tensor(TH_F32, 1, 3, 0);
+  OK(th_jit(ctx, trace_constant, &c, NULL, 1, &o, &f));
+  jit_expect(f, (th_leaf[]){jit_leaf(a)}, 1, 12);
+  th_tensor_release(c);
+  jit_expect(f, (th_leaf[]){jit_leaf(a)}, 1, 12);
+  jit_expect_counts(f, 1, 1, "the first call");
+  th_tensor_release(a);
+  th_callable_free(f);
+}
+
+// More leaves than the stack of a call has room for.
+static th_status trace_many(th_tracer *t, th_value *const *in, size_t n,
+                            th_value **out, size_t m, void *user) {
+  (void)user;
+  for (size_t i = 0; i < m; i++) {
+    out[i] = th_add(t, in[i], in[n - 1 - i]);
+  }
+  return th_tracer_status(t);
+}
+
+Test(jit, many_leaves) {
+  enum { IN = 300, OUT = 70 };
+  th_jit_options o = jit_options(TH_CACHE_CONSTANT_VALUES);
+  th_callable *f = NULL;
+  th_tensor *in[IN], *out[OUT] = {NULL};
+  o.verify_each = o.roundtrip_each = false;
+  for (int i = 0; i < IN; i++) {
+    in[i] = jit_tensor(TH_F32, 1, 1, 0);
+    th_tensor_set(in[i], 0, i);
+  }
+  OK(th_jit(ctx, trace_many, NULL, NULL, OUT, &o, &f));
+  for (int round = 0; round < 2; round++) {
+    OK(th_call(f, in, IN, out, OUT));
+  }
+  for (int i = 0; i < OUT; i++) {
+    cr_expect_eq(th_tensor_get(out[i], 0), IN - 1);
+    th_tensor_release(out[i]);
+  }
+  for (int i = 0; i < IN; i++) {
+    th_tensor_release(in[i]);
+  }
+  th_callable_free(f);
+}
+
 // ---- errors
 
 static int jit_error_line;
