@@ -57,10 +57,10 @@ static void canonical_expr(canonical_state *s, const th_expr *e) {
 
 static uintptr_t canonical_value(canonical_state *s, const th_value *value) {
   uintptr_t number =
-      (uintptr_t)th_map_get_bytes(&s->values, &value, sizeof value);
+      (uintptr_t)th_map_get_bytes(&s->values, &value, sizeof(void *));
   if (!number) {
     number = ++s->value_count;
-    th_map_put_bytes(&s->values, &value, sizeof value, (void *)number);
+    th_map_put_bytes(&s->values, &value, sizeof(void *), (void *)number);
   }
   return number - 1;
 }

@@ -128,7 +128,7 @@ static th_node *nest_intern(th_nest *n, const th_node *like,
   for (uint32_t i = 0; i < like->arg_count; i++) {
     small.args[i] = args[i];
   }
-  th_node *found = th_map_get_bytes(&n->nodes_by_key, &small, sizeof small);
+  th_node *found = th_map_get_bytes(&n->nodes_by_key, &small, sizeof(void *));
   if (found) {
     return found;
   }
@@ -143,7 +143,7 @@ static th_node *nest_intern(th_nest *n, const th_node *like,
   }
   node->depends &= ~like->vars;
   TH_PUSH(n->arena, n->nodes, n->node_count, n->node_cap) = node;
-  th_map_put_bytes(&n->nodes_by_key, &small, sizeof small, node);
+  th_map_put_bytes(&n->nodes_by_key, &small, sizeof(void *), node);
   return node;
 }
 
@@ -342,7 +342,7 @@ void th_nest_reduce_ranges(th_nest *n, uint32_t count,
 // ---- pulling
 
 static nest_def *nest_find(const th_nest *n, const th_value *value) {
-  return th_map_get_bytes(&n->defs, &value, sizeof value);
+  return th_map_get_bytes(&n->defs, &value, sizeof(void *));
 }
 
 static const th_expr *nest_offset(th_nest *n, uint16_t buffer,
@@ -377,7 +377,7 @@ th_node *th_nest_pull(th_nest *n, const th_value *value,
   }
   // What is made under a select may have ranges of its own, but it is right
   // everywhere.
-  th_node *node = th_map_get_bytes(&n->memo, &key, sizeof key);
+  th_node *node = th_map_get_bytes(&n->memo, &key, sizeof(void *));
   if (node || n->status != TH_OK) {
     return node ? node : th_node_number(n, th_int(n->ir, 0), TH_I64);
   }
@@ -390,7 +390,7 @@ th_node *th_nest_pull(th_nest *n, const th_value *value,
     node = rule ? rule(n, def->stmt, def->result, index)
                 : th_nest_fail(n, def->stmt, "no rule");
   }
-  th_map_put_bytes(&n->memo, &key, sizeof key, node);
+  th_map_put_bytes(&n->memo, &key, sizeof(void *), node);
   return node;
 }
 
@@ -449,7 +449,7 @@ static void nest_add_buffer(th_nest *n, const th_value *value, bool output) {
 static void nest_define(th_nest *n, const th_value *value, nest_def def) {
   nest_def *copy = TH_NEW(n->arena, nest_def);
   *copy = def;
-  th_map_put_bytes(&n->defs, &value, sizeof value, copy);
+  th_map_put_bytes(&n->defs, &value, sizeof(void *), copy);
 }
 
 static void nest_add_values(th_nest *n) {

@@ -150,12 +150,12 @@ uint32_t th_part_weight(th_op op) {
 // ---- values
 
 static part_info *part_info_of(part_state *s, const th_value *value) {
-  part_info *info = th_map_get_bytes(&s->info, &value, sizeof value);
+  part_info *info = th_map_get_bytes(&s->info, &value, sizeof(void *));
   if (!info) {
     info = TH_NEW(s->arena, part_info);
     info->owner = info->def = info->writer = -1;
     info->loads = 1;
-    th_map_put_bytes(&s->info, &value, sizeof value, info);
+    th_map_put_bytes(&s->info, &value, sizeof(void *), info);
   }
   return info;
 }

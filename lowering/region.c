@@ -19,11 +19,11 @@ typedef struct region_state {
 } region_state;
 
 static th_value *region_stored(const region_state *s, const th_value *old) {
-  return th_map_get_bytes(&s->stored, &old, sizeof old);
+  return th_map_get_bytes(&s->stored, &old, sizeof(void *));
 }
 
 static bool region_is_made(const region_state *s, const th_value *old) {
-  return th_map_get_bytes(&s->made, &old, sizeof old) != NULL;
+  return th_map_get_bytes(&s->made, &old, sizeof(void *)) != NULL;
 }
 
 static void region_add_arg(th_arena *arena, th_value ***args, uint32_t *count,
@@ -69,7 +69,7 @@ typedef struct region_kernel {
 } region_kernel;
 
 static th_value *region_local(const region_kernel *k, const th_value *old) {
-  return th_map_get_bytes(&k->local, &old, sizeof old);
+  return th_map_get_bytes(&k->local, &old, sizeof(void *));
 }
 
 // What a statement of the kernel reads: made here, by an earlier kernel, or
@@ -84,10 +84,10 @@ static void region_map_operand(void *user, th_value *old) {
     TH_ASSERT(now);
     region_add_arg(&s->arena, &k->args, &k->arg_count, &k->arg_cap, now);
   } else if (!now) {
-    now = th_map_get_bytes(&s->stored, &old, sizeof old);
+    now = th_map_get_bytes(&s->stored, &old, sizeof(void *));
     if (!now) { // the first time that anyone looks outside for it
       now = m->map[old->id];
-      th_map_put_bytes(&s->stored, &old, sizeof old, now);
+      th_map_put_bytes(&s->stored, &old, sizeof(void *), now);
       region_add_arg(&s->arena, &s->args, &s->arg_count, &s->arg_cap, now);
     }
     region_add_arg(&s->arena, &k->args, &k->arg_count, &k->arg_cap, now);
@@ -122,7 +122,7 @@ static void region_copy_stmt(region_kernel *k, const th_stmt *stmt) {
     th_value *now = th_trace_value(s->trace, &old->type, old->name);
     now->def = copy;
     copy->outs[i] = now;
-    th_map_put_bytes(&k->local, &old, sizeof old, now);
+    th_map_put_bytes(&k->local, &old, sizeof(void *), now);
   }
 }
 
@@ -174,7 +174,7 @@ static void region_add_kernel(region_state *s, const th_part *part,
     th_value *now = region_local(&k, old);
     now = part->in_place ? now : region_dense(&k, now);
     k.stmt->outs[i] = now;
-    th_map_put_bytes(&s->stored, &old, sizeof old, now);
+    th_map_put_bytes(&s->stored, &old, sizeof(void *), now);
   }
   if (part->in_place) {
     region_written_first(&k);
@@ -210,7 +210,7 @@ static void region_find_made(region_state *s) {
     for (uint16_t k = 0; k < stmt->out_count; k++) {
       th_value *out = stmt->outs[k];
       if (out) {
-        th_map_put_bytes(&s->made, &out, sizeof out, out);
+        th_map_put_bytes(&s->made, &out, sizeof(void *), out);
       }
     }
   }
