@@ -37,7 +37,7 @@ static const char *claim_by(claim_state *s, const th_stmt *stmt, bool explain) {
     const th_executor *e = s->p->executors.items[i];
     const char *reason = NULL;
     if ((!is_window && th_executor_claim(e, stmt, &reason)) ||
-        (e->can_fuse && e->can_fuse(stmt, &reason))) {
+        th_executor_can_fuse(e, stmt, &reason)) {
       return e->name;
     }
     if (explain) {
@@ -60,8 +60,8 @@ static void claim_missing(claim_state *s, const th_stmt *stmt) {
   for (uint32_t i = 0; i < s->p->executors.count; i++) {
     const th_executor *e = s->p->executors.items[i];
     const char *reason = NULL;
-    if (!th_executor_claim(e, stmt, &reason) && e->can_fuse) {
-      e->can_fuse(stmt, &reason);
+    if (!th_executor_claim(e, stmt, &reason)) {
+      th_executor_can_fuse(e, stmt, &reason);
     }
     th_note(ctx, TH_NOWHERE, "%s: %s", e->name,
             reason ? reason : "not in its table");

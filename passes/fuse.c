@@ -29,8 +29,11 @@ static void fuse_use(void *user, th_value *value) {
 
 // hostFusion7 is there: the next one is hostFusion8.
 static void fuse_count_on(uint32_t *number, const char *label) {
-  unsigned long next =
-      1 + strtoul(label + strcspn(label, "0123456789"), NULL, 10);
+  const char *digits = label + strlen(label);
+  while (digits > label && digits[-1] >= '0' && digits[-1] <= '9') {
+    digits--;
+  }
+  unsigned long next = 1 + strtoul(digits, NULL, 10);
   if (next > *number && next < UINT32_MAX) {
     *number = (uint32_t)next;
   }

@@ -146,11 +146,12 @@ void th_slab_find(const th_trace *trace, th_slab_buffers *out) {
     if (stmt->op->op == TH_OP_del) {
       continue;
     }
-    for (uint32_t k = 0; k < stmt->body_count; k++) {
+    bool whole = !stmt->body_count || th_stmt_is_whole(stmt);
+    for (uint32_t k = 0; !whole && k < stmt->body_count; k++) {
       slab_step(&s, stmt->body[k]);
       s.step++;
     }
-    if (!stmt->body_count) {
+    if (whole) {
       slab_step(&s, stmt);
       s.step++;
     }

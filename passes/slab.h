@@ -27,7 +27,8 @@ typedef struct th_slab_buffers {
   uint32_t *buffer_of;    // by value id: index + 1; 0: none (outside the slab)
   th_value **owner;       // by buffer: the value that sizes it
   uint32_t *first, *last; // by buffer: steps; a step is a statement, or a
-                          // kernel of a region, counted in order
+                          // kernel of a region, counted in order; a region
+                          // without kernels is one
   uint32_t count, cap;
   uint32_t steps;
 } th_slab_buffers;

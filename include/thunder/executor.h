@@ -115,6 +115,15 @@ typedef struct th_executor_options {
   size_t claim_count;
   size_t claim_size;           // sizeof(th_claim), so that it may grow too
   const th_state_hooks *state; // NULL: stateless
+  // A fusing executor: consecutive statements that can_fuse accepts, and that
+  // it does not claim, become one region.  can_fuse and fuse go together.
+  th_check_fn can_fuse;
+  // Asked once for each region when a program is made: what runs it, and the
+  // state that th_run_state then gives.  In a run, arguments and results are
+  // those of the region; only its results have memory.
+  th_status (*fuse)(th_context *ctx, const th_stmt *region, th_run_fn *out_run,
+                    void **out_state);
+  void (*release)(void *state); // NULL: nothing to free
 } th_executor_options;
 
 // Adds an executor to a context; the strings and the table are copied.
@@ -140,6 +149,10 @@ TH_API th_loc th_stmt_loc(const th_stmt *stmt);
 TH_API int th_stmt_arg_dtype(const th_stmt *stmt, uint32_t arg);
 TH_API int th_stmt_arg_rank(const th_stmt *stmt, uint32_t arg);
 TH_API int64_t th_stmt_arg_dim(const th_stmt *stmt, uint32_t arg, int dim);
+// The statements of a region, in order; past the end: NULL.  trace.h tells
+// which values they read and make.
+TH_API uint32_t th_stmt_body_count(const th_stmt *stmt);
+TH_API const th_stmt *th_stmt_body(const th_stmt *stmt, uint32_t index);
 
 #ifdef __cplusplus
 }

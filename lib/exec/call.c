@@ -95,7 +95,7 @@ static th_status call_run(th_frame *call, th_step *step, th_rt_arg *args) {
                 .numbers = numbers,
                 .state = step->state,
                 .call = call};
-  TH_TRY(step->claim->run(&run));
+  TH_TRY(step->run(&run));
   call_take_numbers(call, stmt, numbers);
   return TH_OK;
 }

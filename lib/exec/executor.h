@@ -28,6 +28,10 @@ struct th_executor {
   // A fusing executor: may this statement be part of a region; and the region.
   th_check_fn can_fuse;
   th_status (*fuse)(const th_executor *executor, th_fusion *fusion);
+  // A user's: what runs a region of statements; NULL: regions have kernels.
+  th_status (*fuse_user)(th_context *ctx, const th_stmt *region,
+                         th_run_fn *out_run, void **out_state);
+  void (*release)(void *state);
 };
 
 typedef struct th_executor_list {
@@ -52,10 +56,18 @@ const char *th_executor_default(th_device_type device);
 const th_claim *th_executor_claim(const th_executor *executor,
                                   const th_stmt *stmt, const char **reason);
 
+// May `stmt` be part of a region of `executor`?
+bool th_executor_can_fuse(const th_executor *executor, const th_stmt *stmt,
+                          const char **reason);
+
 // Built-in tables, each in its own file.
 extern const th_executor_options th_ref_executor;  // ref.c
 extern const th_executor_options th_host_executor; // host.c
 void th_host_executor_init(th_executor *executor); // its fusing part
+
+// th_executor.fuse of a user's: a region whose body is the statements
+// themselves (user_region.c).
+th_status th_user_region(const th_executor *executor, th_fusion *fusion);
 
 // ---- a call from the inside (call.c fills it)
 

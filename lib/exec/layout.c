@@ -233,14 +233,40 @@ static th_status layout_call(th_program *p, const th_stmt *stmt,
       stmt->executor ? th_executor_find(p->ctx, stmt->executor) : NULL;
   const char *reason = NULL;
   step->kind = TH_STEP_CALL;
-  step->claim = e ? th_executor_claim(e, stmt, &reason) : NULL;
-  if (!step->claim) {
+  const th_claim *claim = e ? th_executor_claim(e, stmt, &reason) : NULL;
+  if (!claim) {
     return layout_unclaimed(p, stmt, e, reason);
   }
+  step->run = claim->run;
   step->hooks = e->state;
   if (step->hooks && step->hooks->create) {
     TH_TRY(step->hooks->create(p->ctx, stmt, &step->state));
     p->has_state = true;
+  }
+  return TH_OK;
+}
+
+// A region of statements: its executor says what runs it.
+static th_status layout_region(th_program *p, const th_stmt *region,
+                               th_step *step) {
+  const th_executor *e =
+      region->executor ? th_executor_find(p->ctx, region->executor) : NULL;
+  void *state = NULL;
+  step->kind = TH_STEP_CALL;
+  if (!e || !e->fuse_user) {
+    return th_error(p->ctx, TH_UNSUPPORTED, region->loc,
+                    "%s: no executor runs it: its body holds no kernels",
+                    region->label);
+  }
+  th_status status = e->fuse_user(p->ctx, region, &step->run, &state);
+  if (status == TH_OK) {
+    step->release = e->release;
+    step->state = state;
+  }
+  if (status != TH_OK || !step->run) {
+    return th_error(p->ctx, status ? status : TH_INVALID, region->loc,
+                    "%s: executor '%s' gives nothing that runs it",
+                    region->label, e->name);
   }
   return TH_OK;
 }
@@ -252,6 +278,10 @@ static th_status layout_stmt(th_program *p, const th_stmt *stmt) {
   case TH_OP_del:
     return TH_OK;
   case TH_OP_region:
+    if (th_stmt_is_whole(stmt)) {
+      TH_TRY(layout_region(p, stmt, step));
+      break;
+    }
     for (uint32_t k = 0; k < stmt->body_count; k++) {
       TH_TRY(layout_kernel(p, stmt->body[k], &p->steps[p->step_count]));
       p->step_count++;
@@ -377,6 +407,9 @@ static void layout_free_step(th_step *step) {
   th_lower_kernel_release(step->kernel);
   if (step->hooks && step->hooks->destroy) {
     step->hooks->destroy(step->state);
+  }
+  if (step->release) {
+    step->release(step->state);
   }
   th_program_free(step->branches[0]);
   th_program_free(step->branches[1]);

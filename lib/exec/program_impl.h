@@ -39,8 +39,9 @@ typedef struct th_step {
   th_step_kind kind;
   const th_stmt *stmt;
   th_kernel *kernel;
-  const th_claim *claim;
+  th_run_fn run;
   const th_state_hooks *hooks;
+  void (*release)(void *state); // of a user's region
   void *state;
   th_program *branches[2]; // COND
   int64_t nanoseconds;     // profile

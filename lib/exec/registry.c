@@ -52,6 +52,12 @@ static th_executor *registry_add(registry *r, th_context *ctx,
     memcpy(hooks, options->state, n < sizeof *hooks ? n : sizeof *hooks);
     e->state = hooks;
   }
+  if (options->fuse) {
+    e->can_fuse = options->can_fuse;
+    e->fuse = th_user_region;
+    e->fuse_user = options->fuse;
+    e->release = options->release;
+  }
   th_map_put(&r->by_name, e->name, e);
   return e;
 }
@@ -147,6 +153,19 @@ const th_claim *th_executor_claim(const th_executor *executor,
   return claim && (!claim->check || claim->check(stmt, reason)) ? claim : NULL;
 }
 
+bool th_executor_can_fuse(const th_executor *executor, const th_stmt *stmt,
+                          const char **reason) {
+  enum { NEVER = TH_DATA_SIZE | TH_EFFECT | TH_STRUCT };
+  if (!executor->can_fuse) {
+    return false;
+  }
+  if (executor->fuse_user && stmt->op->traits & NEVER) {
+    *reason = "a region holds no effects and no sizes that depend on data";
+    return false;
+  }
+  return executor->can_fuse(stmt, reason);
+}
+
 typedef struct registry_share {
   th_context *to, *from;
 } registry_share;
@@ -210,6 +229,11 @@ static th_status registry_register(void *user) {
                       "executor '%s': the claim of '%s' has no run function",
                       options.name, op);
     }
+  }
+  if (!options.can_fuse != !options.fuse) {
+    return th_error(a->ctx, TH_INVALID, TH_NOWHERE,
+                    "executor '%s': can_fuse and fuse go together",
+                    options.name);
   }
   registry_add(r, a->ctx, &options);
   return TH_OK;
@@ -294,6 +318,12 @@ int th_stmt_arg_dtype(const th_stmt *stmt, uint32_t arg) {
 int th_stmt_arg_rank(const th_stmt *stmt, uint32_t arg) {
   const th_type *type = registry_arg_type(stmt, arg);
   return type ? type->rank : -1;
+}
+
+uint32_t th_stmt_body_count(const th_stmt *stmt) { return stmt->body_count; }
+
+const th_stmt *th_stmt_body(const th_stmt *stmt, uint32_t index) {
+  return index < stmt->body_count ? stmt->body[index] : NULL;
 }
 
 int64_t th_stmt_arg_dim(const th_stmt *stmt, uint32_t arg, int dim) {

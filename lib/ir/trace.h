@@ -116,7 +116,8 @@ struct th_stmt {
   const char *label;    // region and kernel: hostFusion0, hostKernel3
   const char *scope;    // module path, "" at the top
   th_loc loc;           // line of the source model
-  struct th_stmt **body; // region: its kernels; kernel: its statements
+  struct th_stmt **body; // region: its kernels, or its statements
+                         // when a user's executor runs it; kernel: statements
   uint32_t body_count;
   uint32_t index; // position in the trace (or in the body)
 };
@@ -150,6 +151,12 @@ struct th_trace {
 th_trace *th_trace_new(th_ir *ir, const char *name);
 // Name, decorators; no inputs, no statements.
 th_trace *th_trace_like(const th_trace *trace);
+
+// A region whose body is no kernels: one step, run by a user's executor.
+static inline bool th_stmt_is_whole(const th_stmt *stmt) {
+  return stmt->op->op == TH_OP_region && stmt->body_count &&
+         stmt->body[0]->op->op != TH_OP_kernel;
+}
 
 // Adds a value; the name is made unique (x, x_1, ...); NULL: t0, t1, ...
 th_value *th_trace_value(th_trace *trace, const th_type *type,

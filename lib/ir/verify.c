@@ -355,6 +355,19 @@ static void verify_label(verifier *v, const th_stmt *stmt) {
   }
 }
 
+// A region without kernels has memory for its results alone.
+static void verify_whole(verifier *v, const th_stmt *stmt) {
+  bool whole = th_stmt_is_whole(stmt);
+  for (uint32_t i = 0; whole && i < stmt->body_count; i++) {
+    v->stmt = stmt->body[i];
+    if (stmt->body[i]->op->op == TH_OP_kernel) {
+      verify_error(v, "a body holds kernels or statements, not both");
+    } else if (stmt->body[i]->in_place) {
+      verify_error(v, "only a kernel or a statement of a trace works in place");
+    }
+  }
+}
+
 // Inside, the arguments and what the body makes can be used; outside, the
 // results.
 static void verify_region(verifier *v, const th_stmt *stmt) {
@@ -379,6 +392,7 @@ static void verify_region(verifier *v, const th_stmt *stmt) {
     }
     verify_stmt(v, stmt->body[i]);
   }
+  verify_whole(v, stmt);
   v->owner = owner;
   v->stmt = stmt;
   for (uint16_t i = 0; i < stmt->out_count; i++) {

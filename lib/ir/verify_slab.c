@@ -142,10 +142,12 @@ th_status th_verify_slab(const th_trace *trace) {
   }
   for (uint32_t i = 0; i < trace->stmt_count && c.status == TH_OK; i++) {
     const th_stmt *stmt = trace->stmts[i];
-    for (uint32_t k = 0; k < stmt->body_count && c.status == TH_OK; k++) {
+    bool whole = !stmt->body_count || th_stmt_is_whole(stmt);
+    for (uint32_t k = 0; !whole && k < stmt->body_count && c.status == TH_OK;
+         k++) {
       slab_step(&c, stmt->body[k]);
     }
-    if (stmt->body_count == 0) {
+    if (whole) {
       slab_step(&c, stmt);
     }
   }

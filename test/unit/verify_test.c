@@ -179,6 +179,38 @@ SPOILS(slab_place, "error: add: 'a' lies at 128 of a slab of 64 bytes\n") {
   verify_value(trace, "a")->slab = 128;
 }
 
+static void verify_whole_in_place(th_trace *trace) {
+  trace->stmts[0]->body[1]->in_place = true;
+}
+
+static void verify_whole_and_kernel(th_trace *trace) {
+  th_stmt *region = trace->stmts[0], *kernel = region->body[1];
+  kernel->op = th_op_row(TH_OP_kernel);
+  kernel->label = "hostKernel0";
+  kernel->body = region->body;
+  kernel->body_count = 1;
+}
+
+Test(verify, regions_without_kernels) {
+  static const char text[] = "def f(x, w):\n"
+                             "  # x: \"cpu f32[3]\"\n"
+                             "  # w: \"cpu i64[2]\"\n"
+                             "  [c] = hostFusion0(x, w)\n"
+                             "    # a = exp(x)\n"
+                             "    # c = scatter(a, 0, w, 1)\n"
+                             "  return c\n";
+  verify_expect(text, verify_whole_in_place,
+                "error: scatter: only a kernel or a statement of a trace works "
+                "in place\n");
+  verify_expect(text, verify_whole_and_kernel,
+                "error: exp: 'x' is no argument of 'hostKernel0', in which it "
+                "is used\n"
+                "error: exp: 'a' is made twice\n"
+                "error: hostKernel0: its body does not make 'c'\n"
+                "error: hostKernel0: a body holds kernels or statements, not "
+                "both\n");
+}
+
 SPOILS(in_place, "error: add: only a scatter into a value works in place\n") {
   trace->stmts[0]->in_place = true;
 }
