@@ -564,6 +564,7 @@ static th_status jit_context(th_context *from, th_context **out) {
     return jit_no_memory(from);
   }
   th_set_log(*out, from->log_level, from->log, from->log_user);
+  (*out)->logs_no_diagnostics = true;
   TH_TRY(th_ops_share(*out, from));
   return th_executors_share(*out, from);
 }

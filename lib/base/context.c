@@ -92,6 +92,14 @@ static th_status context_add(void *arg) {
   return TH_OK;
 }
 
+static void context_log_diagnostic(th_context *ctx, th_severity severity,
+                                   const char *text) {
+  th_log_level level = severity == TH_ERROR ? TH_LOG_ERROR : TH_LOG_WARN;
+  if (context_logs(ctx, level)) {
+    ctx->log(ctx->log_user, level, text);
+  }
+}
+
 static void context_add_or_lose(context_report *report) {
   th_context *ctx = report->ctx;
   const char *text = NULL;
@@ -105,10 +113,8 @@ static void context_add_or_lose(context_report *report) {
     ctx->diag_lost++;
   }
   pthread_mutex_unlock(&ctx->diag_lock);
-  th_log_level level =
-      report->severity == TH_ERROR ? TH_LOG_ERROR : TH_LOG_WARN;
-  if (text && context_logs(ctx, level)) {
-    ctx->log(ctx->log_user, level, text);
+  if (text && !ctx->logs_no_diagnostics) {
+    context_log_diagnostic(ctx, report->severity, text);
   }
 }
 
@@ -245,6 +251,9 @@ void th_diagnostics_move(th_context *to, th_context *from) {
   to->last_status =
       from->last_status == TH_OK ? to->last_status : from->last_status;
   pthread_mutex_unlock(&to->diag_lock);
+  for (uint32_t i = 0; i < from->diag_count; i++) {
+    context_log_diagnostic(to, from->diags[i].severity, from->diags[i].text);
+  }
   th_diagnostics_clear(from);
 }
 

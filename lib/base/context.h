@@ -37,6 +37,7 @@ struct th_context {
   th_log_fn log;
   void *log_user;
   th_log_level log_level;
+  bool logs_no_diagnostics; // they are logged when they move on
   void *slots[TH_SLOT_COUNT];
 };
 
@@ -60,7 +61,7 @@ void th_log(th_context *ctx, th_log_level level, const char *fmt, ...)
   ((void)th_error(ctx, status, loc, __VA_ARGS__), (status))
 #endif
 
-// Appends the diagnostics of `from` as they are and clears it.
+// Appends the diagnostics of `from` as they are, logs them, and clears it.
 void th_diagnostics_move(th_context *to, th_context *from);
 
 // The status of the newest error, TH_OK when there is none.

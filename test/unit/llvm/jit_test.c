@@ -328,6 +328,27 @@ Test(jit, what_was_taken_for_granted_is_checked) {
   th_module_release(m);
 }
 
+static void jit_log(void *user, th_log_level level, const char *text) {
+  (void)text;
+  *(int *)user += level == TH_LOG_ERROR;
+}
+
+// Sizes that differ fail with symbols, then with constants: one report.
+Test(jit, errors_are_logged_once) {
+  int logged = 0;
+  th_set_log(ctx, TH_LOG_ERROR, jit_log, &logged);
+  th_jit_options o = jit_options(TH_CACHE_SYMBOLIC_VALUES);
+  th_callable *f = NULL;
+  OK(th_jit(ctx, trace_add, NULL, NULL, 1, &o, &f));
+  th_tensor *in[] = {jit_tensor(TH_F32, 1, 3, 0), jit_tensor(TH_F32, 1, 5, 0)};
+  th_tensor *y = NULL;
+  cr_expect_eq(th_call(f, in, 2, &y, 1), TH_SHAPE);
+  cr_expect_eq(logged, 1);
+  th_tensor_release(in[0]);
+  th_tensor_release(in[1]);
+  th_callable_free(f);
+}
+
 // Asks what a number is, so that other numbers are other traces.
 static th_status trace_branch(th_tracer *t, th_value *const *in, size_t n,
                               th_value **out, size_t m, void *user) {
