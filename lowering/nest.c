@@ -128,7 +128,7 @@ static th_node *nest_intern(th_nest *n, const th_node *like,
   for (uint32_t i = 0; i < like->arg_count; i++) {
     small.args[i] = args[i];
   }
-  th_node *found = th_map_get_bytes(&n->nodes_by_key, &small, sizeof(void *));
+  th_node *found = th_map_get_bytes(&n->nodes_by_key, &small, sizeof small);
   if (found) {
     return found;
   }
@@ -143,7 +143,7 @@ static th_node *nest_intern(th_nest *n, const th_node *like,
   }
   node->depends &= ~like->vars;
   TH_PUSH(n->arena, n->nodes, n->node_count, n->node_cap) = node;
-  th_map_put_bytes(&n->nodes_by_key, &small, sizeof(void *), node);
+  th_map_put_bytes(&n->nodes_by_key, &small, sizeof small, node);
   return node;
 }
 
@@ -377,7 +377,7 @@ th_node *th_nest_pull(th_nest *n, const th_value *value,
   }
   // What is made under a select may have ranges of its own, but it is right
   // everywhere.
-  th_node *node = th_map_get_bytes(&n->memo, &key, sizeof(void *));
+  th_node *node = th_map_get_bytes(&n->memo, &key, sizeof key);
   if (node || n->status != TH_OK) {
     return node ? node : th_node_number(n, th_int(n->ir, 0), TH_I64);
   }
@@ -390,7 +390,7 @@ th_node *th_nest_pull(th_nest *n, const th_value *value,
     node = rule ? rule(n, def->stmt, def->result, index)
                 : th_nest_fail(n, def->stmt, "no rule");
   }
-  th_map_put_bytes(&n->memo, &key, sizeof(void *), node);
+  th_map_put_bytes(&n->memo, &key, sizeof key, node);
   return node;
 }
 
