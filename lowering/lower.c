@@ -93,17 +93,25 @@ static th_status lower_module(lower_work *w) {
   return th_gen_module(w->ctx, w->codegen, &plan, w->symbol, &w->module);
 }
 
-static th_status lower_build_module(void *user) { return lower_module(user); }
+typedef struct lower_use {
+  lower_work *work;
+  th_status (*use)(lower_work *w, void *user);
+  void *user;
+} lower_use;
+
+static th_status lower_build_and_use(void *user) {
+  lower_use *u = user;
+  TH_TRY(lower_module(u->work));
+  return u->use(u->work, u->user);
+}
 
 // Runs with an arena of its own, which goes whatever happens.
 static th_status lower_with_module(lower_work *w,
                                    th_status (*use)(lower_work *w, void *user),
                                    void *user) {
   th_arena_init(&w->arena, &w->ctx->unwind);
-  th_status status = th_protect(&w->ctx->unwind, lower_build_module, w);
-  if (status == TH_OK) {
-    status = use(w, user);
-  }
+  lower_use u = {w, use, user};
+  th_status status = th_protect(&w->ctx->unwind, lower_build_and_use, &u);
   th_arena_deinit(&w->arena);
   return status;
 }
@@ -276,9 +284,9 @@ static th_status lower_use_text(lower_work *w, void *user) {
                  : th_codegen_ir(w->ctx, w->module, &bytes);
   }
   if (status == TH_OK) {
+    th_arena_defer(&w->arena, th_free, bytes.data);
     th_buffer_append(text->out, bytes.data, bytes.size);
   }
-  th_free(bytes.data);
   return status;
 }
 

@@ -1,6 +1,7 @@
 // Kernels against plain loops.
 #include "lower_kit.h"
 
+#include "base/alloc.h"
 #include "base/half.h"
 #include "lowering/canonical.h"
 
@@ -407,5 +408,50 @@ Test(lower, equal_kernels_have_equal_texts) {
     cr_assert_eq(count, 1);
   }
   cr_assert_str_eq(texts[0].data, texts[1].data);
+  lower_kit_close(&kit);
+}
+
+// Each allocation fails once, on the way from statements to code.
+Test(lower, memory_runs_out_anywhere) {
+  lower_kit kit;
+  th_kernel *kernel = NULL;
+  th_status status = TH_NO_MEMORY;
+  lower_kit_open(&kit, "def f(x, w):\n"
+                       "  # x: \"cpu f32[6, 8]\"\n"
+                       "  # w: \"cpu f32[8, 8]\"\n"
+                       "  a = matmul(x, w)\n"
+                       "  b = maximum(a, 0)\n"
+                       "  return {'output': b}\n");
+  const th_stmt *stmt = kit.fused->stmts[0]->body[0];
+  for (size_t i = 1; i < 4000 && status != TH_OK; i += 1 + i / 16) {
+    th_alloc_fail_at(i, true);
+    status = th_lower_kernel(kit.ctx, stmt, NULL, &kernel);
+    th_alloc_fail_at(0, false);
+    cr_assert(status == TH_OK || status == TH_NO_MEMORY, "%zu: %s", i,
+              th_status_text(status));
+    th_diagnostics_clear(kit.ctx);
+  }
+  cr_assert_eq(status, TH_OK);
+  th_lower_kernel_release(kernel);
+  lower_kit_close(&kit);
+}
+
+// Code for another machine is made, though it cannot run here.
+Test(lower, text_for_aarch64) {
+  lower_kit kit;
+  th_buffer text;
+  lower_kit_open(&kit, "def f(x, w):\n"
+                       "  # x: \"cpu f32[64, 32]\"\n"
+                       "  # w: \"cpu f32[48, 32]\"\n"
+                       "  a = linear(x, w, None)\n"
+                       "  b = exp(a)\n"
+                       "  return {'output': b}\n");
+  setenv("TH_CPU", "aarch64", 1);
+  th_buffer_init(&text, &kit.ir->arena);
+  th_status status =
+      th_lower_text(kit.ctx, kit.fused->stmts[0]->body[0], TH_LOWER_ASM, &text);
+  unsetenv("TH_CPU");
+  cr_assert_eq(status, TH_OK, "%s", th_diagnostics_all(kit.ctx));
+  cr_assert(strstr(text.data, "fmla"));
   lower_kit_close(&kit);
 }
