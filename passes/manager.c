@@ -100,8 +100,49 @@ static th_status manager_apply_inside(th_pipeline *p, const th_pass_info *pass,
   return TH_OK;
 }
 
+static bool manager_is_planned(const th_trace *trace) {
+  bool planned = trace->slab_size >= 0;
+  for (uint32_t i = 0; i < trace->stmt_count && !planned; i++) {
+    planned = trace->stmts[i]->op->op == TH_OP_del || trace->stmts[i]->in_place;
+  }
+  return planned;
+}
+
+// A final trace that is read back has `del`, places in the slab and writes in
+// place.  They hold for its order of statements and its uses alone, so a pass
+// that stands before those which make them gets the trace without them.
+static th_status manager_unplan(const th_pass_info *pass,
+                                const th_trace **trace) {
+  if (pass >= th_pass_find("inplace", strlen("inplace")) ||
+      !manager_is_planned(*trace)) {
+    return TH_OK;
+  }
+  th_builder b;
+  th_remap m;
+  th_trace *out = th_trace_like(*trace);
+  out->slab_size = -1;
+  th_builder_init(&b, out);
+  th_remap_init(&m, *trace, &b);
+  th_remap_inputs(&m);
+  for (uint32_t i = 0; i < (*trace)->stmt_count; i++) {
+    const th_stmt *stmt = (*trace)->stmts[i];
+    th_stmt *copy = stmt->op->op == TH_OP_del ? NULL : th_remap_stmt(&m, stmt);
+    if (copy) {
+      copy->in_place = false;
+    }
+  }
+  TH_TRY(b.status);
+  th_remap_result(&m);
+  for (uint32_t i = 1; i < out->value_count; i++) {
+    out->values[i]->slab = -1;
+  }
+  *trace = out;
+  return TH_OK;
+}
+
 static th_status manager_apply(th_pipeline *p, const th_pass_info *pass,
                                const th_trace *in, th_trace **out) {
+  TH_TRY(manager_unplan(pass, &in));
   TH_TRY(pass->fn(p, in, out));
   return manager_apply_inside(p, pass, *out);
 }
