@@ -32,6 +32,7 @@ typedef struct verifier {
   uint32_t body;   // number of the body we are in
   uint32_t bodies; // numbers given so far
   uint32_t clock;  // statements seen
+  uint32_t *made;  // by symbol index: the statement that makes it; 0: a call
   const th_stmt *stmt;
   const th_stmt *owner; // region or kernel around it; NULL: none
   uint32_t *errors;     // of all nested traces
@@ -434,6 +435,62 @@ static void verify_stmt(verifier *v, const th_stmt *stmt) {
   }
 }
 
+// ---- symbols that statements make
+
+static void verify_input_symbol(void *user, const th_symbol *symbol) {
+  ((verifier *)user)->made[symbol->index] = UINT32_MAX;
+}
+
+static void verify_input_number(void *user, const th_expr *num) {
+  th_expr_symbols(num, verify_input_symbol, user);
+}
+
+static void verify_make_symbol(verifier *v, const th_expr *num) {
+  if (num->op == TH_X_SYM && v->made[num->symbol->index] == 0) {
+    v->made[num->symbol->index] = v->clock;
+  }
+}
+
+// Sizes and numbers that depend on data have the symbols of their statement,
+// unless a call brings them.
+static void verify_find_symbols(verifier *v) {
+  const th_trace *trace = v->trace;
+  v->made =
+      TH_NEW_ARRAY(&trace->ir->arena, uint32_t, trace->ir->symbol_count + 1u);
+  for (uint32_t i = 0; i < trace->input_count; i++) {
+    th_stmt input = {.outs = &trace->inputs[i], .out_count = 1};
+    th_stmt_numbers(&input, verify_input_number, v);
+  }
+  for (v->clock = 1; v->clock <= trace->stmt_count; v->clock++) {
+    const th_stmt *stmt = trace->stmts[v->clock - 1];
+    bool makes = stmt->op->traits & TH_DATA_SIZE || stmt->op->op == TH_OP_cond;
+    for (uint16_t i = 0; makes && i < stmt->out_count; i++) {
+      const th_type *type = stmt->outs[i] ? &stmt->outs[i]->type : NULL;
+      if (type && type->kind == TH_KIND_NUMBER) {
+        verify_make_symbol(v, type->num);
+      }
+      for (uint8_t d = 0; type && d < type->rank; d++) {
+        verify_make_symbol(v, type->dims[d]);
+      }
+    }
+  }
+  v->clock = 0;
+}
+
+static void verify_symbol(void *user, const th_symbol *symbol) {
+  verifier *v = user;
+  uint32_t made = v->made[symbol->index];
+  if (made != UINT32_MAX && made > v->stmt->index + 1) {
+    verify_error(v, "symbol '%s' is used before the statement that makes it",
+                 symbol->name);
+    v->made[symbol->index] = UINT32_MAX;
+  }
+}
+
+static void verify_number(void *user, const th_expr *num) {
+  th_expr_symbols(num, verify_symbol, user);
+}
+
 // ---- traces
 
 static void verify_result(verifier *v, const th_arg *arg, int depth) {
@@ -468,8 +525,10 @@ static void verify_trace(verifier *v) {
     return;
   }
   verify_table(v);
+  verify_find_symbols(v);
   for (uint32_t i = 0; i < trace->stmt_count; i++) {
     v->stmt = trace->stmts[i];
+    th_stmt_numbers(v->stmt, verify_number, v);
     if (trace->stmts[i]->index != i) {
       verify_error(v, "statement %u says that it is %u", i,
                    trace->stmts[i]->index);
