@@ -1,7 +1,7 @@
 // Expressions as text, in Python's syntax and precedence.
 #include "ir/expr.h"
+#include "ir/lex.h"
 
-#include <ctype.h>
 #include <math.h>
 #include <string.h>
 
@@ -130,8 +130,10 @@ static void text_space(text_reader *r) {
   }
 }
 
+static bool text_is_digit(char c) { return c >= '0' && c <= '9'; }
+
 static bool text_word_char(char c) {
-  return isalnum((unsigned char)c) || c == '_';
+  return th_text_is_name((char[]){'a', c}, 2);
 }
 
 // Takes `word` if it stands here (as a whole word when it is one).
@@ -151,7 +153,7 @@ static bool text_take(text_reader *r, const char *word) {
 
 static const th_expr *text_number(text_reader *r) {
   const char *p = r->at;
-  while (p < r->end && isdigit((unsigned char)*p)) {
+  while (p < r->end && text_is_digit(*p)) {
     p++;
   }
   if (p < r->end && (*p == '.' || *p == 'e' || *p == 'E')) {
@@ -226,7 +228,7 @@ static const th_expr *text_atom(text_reader *r) {
   if (text_take(r, "nan")) {
     return th_float(r->ir, NAN);
   }
-  if (r->at < r->end && isdigit((unsigned char)*r->at)) {
+  if (r->at < r->end && text_is_digit(*r->at)) {
     return text_number(r);
   }
   return text_name(r);

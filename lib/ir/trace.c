@@ -2,7 +2,6 @@
 #include "ir/trace.h"
 #include "ir/lex.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -114,7 +113,8 @@ const char *th_name_of_fqn(th_ir *ir, const char *fqn) {
   th_buffer_puts(&out, "t_");
   for (const char *p = fqn; *p;) {
     size_t run = 0;
-    while (p[run] && !isalnum((unsigned char)p[run])) {
+    while (p[run] &&
+           (p[run] == '_' || !th_text_is_name((char[]){'a', p[run]}, 2))) {
       run++;
     }
     if (run == 0) {
