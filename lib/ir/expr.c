@@ -711,11 +711,37 @@ static const th_expr *expr_fold(th_ir *ir, const th_expr *e, bool *out_failed) {
                                : th_int(ir, v.i);
 }
 
+static const th_expr *expr_simplify_compare(th_ir *ir, const th_expr *e) {
+  bool differs = e->op == TH_X_NE;
+  int known =
+      th_expr_known(ir, differs ? TH_X_EQ : e->op, e->args[0], e->args[1]);
+  return known < 0 ? NULL : th_bool(ir, (known != 0) != differs);
+}
+
+static const th_expr *expr_simplify_extremum(th_ir *ir, const th_expr *e) {
+  const th_expr *a = e->args[0], *b = e->args[1];
+  if (!expr_is_integer(a) || !expr_is_integer(b)) {
+    return NULL;
+  }
+  int known = th_expr_known(ir, TH_X_LE, a, b);
+  return known < 0 ? NULL : known == (e->op == TH_X_MIN) ? a : b;
+}
+
+static const th_expr *expr_simplify_logic(const th_expr *e) {
+  const th_expr *a = e->args[0], *b = e->args[1];
+  bool neutral = e->op == TH_X_AND;
+  if (th_is_const(a)) {
+    return (a->i != 0) == neutral ? b : a;
+  }
+  if (th_is_const(b)) {
+    return (b->i != 0) == neutral ? a : b;
+  }
+  return NULL;
+}
+
 // What is known without the symbols' values, or NULL.
 static const th_expr *expr_simplify(th_ir *ir, const th_expr *e) {
   const th_expr *a = e->args[0];
-  const th_expr *b = e->arg_count > 1 ? e->args[1] : NULL;
-  int known = -1;
   switch (e->op) {
   case TH_X_FLOAT:
     return a->dtype == TH_F64 ? a : NULL;
@@ -725,32 +751,59 @@ static const th_expr *expr_simplify(th_ir *ir, const th_expr *e) {
   case TH_X_ROUND:
     return a->dtype == TH_I64 ? a : NULL;
   case TH_X_EQ:
+  case TH_X_NE:
   case TH_X_LT:
   case TH_X_LE:
-    known = th_expr_known(ir, e->op, a, b);
-    return known < 0 ? NULL : th_bool(ir, known);
-  case TH_X_NE:
-    known = th_expr_known(ir, TH_X_EQ, a, b);
-    return known < 0 ? NULL : th_bool(ir, !known);
+    return expr_simplify_compare(ir, e);
   case TH_X_MIN:
   case TH_X_MAX:
-    if (expr_is_integer(a) && expr_is_integer(b)) {
-      known = th_expr_known(ir, TH_X_LE, a, b);
-    }
-    return known < 0 ? NULL : (known == (e->op == TH_X_MIN) ? a : b);
+    return expr_simplify_extremum(ir, e);
   case TH_X_AND:
   case TH_X_OR:
-    if (th_is_const(a)) {
-      return (a->i != 0) == (e->op == TH_X_AND) ? b : a;
-    }
-    if (th_is_const(b)) {
-      return (b->i != 0) == (e->op == TH_X_AND) ? a : b;
-    }
-    return NULL;
+    return expr_simplify_logic(e);
   case TH_X_ITE:
     return th_is_const(a) ? e->args[a->i ? 1 : 2] : NULL;
   default:
     return NULL;
+  }
+}
+
+// Most sizes are known; the normal form of two constants is one.  True when
+// that is the answer, NULL for an overflow.
+static bool expr_make_constant(th_ir *ir, th_expr_op op, int64_t a, int64_t b,
+                               const th_expr **out) {
+  int64_t c = 0;
+  if (op != TH_X_ADD && op != TH_X_MUL) {
+    return false;
+  }
+  bool overflow = op == TH_X_ADD ? __builtin_add_overflow(a, b, &c)
+                                 : __builtin_mul_overflow(a, b, &c);
+  *out = overflow ? NULL : th_int(ir, c);
+  return true;
+}
+
+// Integer operators that have a normal form of their own; false: the rest.
+static bool expr_make_integer(th_ir *ir, th_expr_op op, const th_expr *a,
+                              const th_expr *b, const th_expr **out) {
+  if (th_is_const(a) && th_is_const(b) &&
+      expr_make_constant(ir, op, a->i, b->i, out)) {
+    return true;
+  }
+  switch (op) {
+  case TH_X_ADD:
+    *out = expr_sum(ir, a, b);
+    return true;
+  case TH_X_MUL:
+    *out = expr_product(ir, a, b);
+    return true;
+  case TH_X_FLOORDIV:
+    *out = expr_make_floordiv(ir, a, b);
+    return true;
+  case TH_X_MOD:
+    *out = expr_make_mod(ir, a, b);
+    return true;
+  default:
+    return false;
   }
 }
 
@@ -765,36 +818,17 @@ const th_expr *th_expr_make(th_ir *ir, th_expr_op op,
                .dtype = expr_result_dtype(op, args, count),
                .arg_count = count,
                .args = args};
-  if (e.dtype == TH_I64 && count == 2) {
-    if (th_is_const(args[0]) && th_is_const(args[1])) {
-      // Most sizes are known; the normal form of two constants is one.
-      int64_t a = args[0]->i, b = args[1]->i, c;
-      if (op == TH_X_ADD) {
-        return __builtin_add_overflow(a, b, &c) ? NULL : th_int(ir, c);
-      }
-      if (op == TH_X_MUL) {
-        return __builtin_mul_overflow(a, b, &c) ? NULL : th_int(ir, c);
-      }
-    }
-    switch (op) {
-    case TH_X_ADD:
-      return expr_sum(ir, args[0], args[1]);
-    case TH_X_MUL:
-      return expr_product(ir, args[0], args[1]);
-    case TH_X_FLOORDIV:
-      return expr_make_floordiv(ir, args[0], args[1]);
-    case TH_X_MOD:
-      return expr_make_mod(ir, args[0], args[1]);
-    default:
-      break;
-    }
-  }
+  const th_expr *made = NULL;
   bool failed = false;
-  const th_expr *folded = expr_fold(ir, &e, &failed);
-  if (!folded && !failed) {
-    folded = expr_simplify(ir, &e);
+  if (e.dtype == TH_I64 && count == 2 &&
+      expr_make_integer(ir, op, args[0], args[1], &made)) {
+    return made;
   }
-  return failed ? NULL : folded ? folded : expr_intern(ir, &e);
+  made = expr_fold(ir, &e, &failed);
+  if (!made && !failed) {
+    made = expr_simplify(ir, &e);
+  }
+  return failed ? NULL : made ? made : expr_intern(ir, &e);
 }
 
 const th_expr *th_expr_add(th_ir *ir, const th_expr *a, const th_expr *b) {
