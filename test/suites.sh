@@ -30,7 +30,7 @@ hostile          | full  | suite_hostile build release
 asan-hostile     | full  | suite_hostile build-asan asan
 threads          | full  | suite_threads
 fuzz             | full  | suite_fuzz
-tidy             | full  | suite_tidy
+tidy             | long  | suite_tidy
 ops-ref          | long  | suite_ops build release --executors ref
 ops-host         | long  | suite_ops build release --executors host
 asan-conformance | long  | suite_models build-asan asan --executors host
