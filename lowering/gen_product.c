@@ -217,7 +217,7 @@ static void product_transpose_pieces(th_emit *e, LLVMValueRef *rows,
   for (uint32_t i = 0; i < lanes; i += piece) {
     for (uint32_t size = 1; size < piece; size *= 2) {
       // Rows i and i + size of each group of 2 * size.
-      LLVMValueRef next[4];
+      LLVMValueRef next[4] = {NULL};
       for (uint32_t k = 0; k < piece; k++) {
         uint32_t low = size == 1 ? k / 2 * 2 : k / 2;
         uint32_t high = size == 1 ? low + 1 : low + 2;
@@ -236,7 +236,7 @@ static void product_transpose(th_emit *e, LLVMValueRef *rows, uint32_t lanes,
   uint32_t groups = lanes / piece;
   product_transpose_pieces(e, rows, lanes, piece);
   for (uint32_t j = 0; j < piece && groups > 1; j++) {
-    LLVMValueRef in[16], out[16];
+    LLVMValueRef in[16] = {NULL}, out[16] = {NULL};
     for (uint32_t q = 0; q < groups; q++) {
       in[q] = rows[q * piece + j];
     }
@@ -263,7 +263,7 @@ static void product_pack_square(th_gen *g, product_gen *d, LLVMValueRef k,
                                 LLVMValueRef shift, LLVMValueRef mask) {
   th_emit *e = &g->e;
   const th_product *p = d->p;
-  LLVMValueRef rows[64];
+  LLVMValueRef rows[64] = {NULL};
   LLVMValueRef last =
       th_emit_sub(e, product_extent(g, p->n), th_emit_i64(e, 1));
   LLVMValueRef outside = g->vars[p->n];

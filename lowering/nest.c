@@ -527,7 +527,7 @@ static const th_range *nest_main_range(const th_nest *n, const th_expr *extent,
 }
 
 static void nest_store_output(th_nest *n, const th_value *out, bool main) {
-  const th_expr *index[TH_MAX_RANK];
+  const th_expr *index[TH_MAX_RANK] = {NULL};
   th_var_set vars = 0;
   for (uint8_t i = 0; i < out->type.rank; i++) {
     const th_expr *extent = th_nest_dim(n, out, i);
@@ -573,7 +573,7 @@ static void nest_store_all(th_nest *n) {
   nest_store_output(n, main, true);
   const th_store first = n->store_count ? n->stores[0] : (th_store){0};
   uint32_t main_ranges = 0;
-  const th_expr *index[TH_MAX_RANK];
+  const th_expr *index[TH_MAX_RANK] = {NULL};
   for (uint8_t i = 0; i < main->type.rank; i++) {
     bool one = th_is_int(main->type.dims[i], 1);
     index[i] = one ? th_int(n->ir, 0) : n->ranges[main_ranges++].expr;

@@ -111,51 +111,59 @@ static bool product_is_along(const th_nest *n, const th_node *node, int var) {
          th_is_int(coeff, 1);
 }
 
-// Panels as wide as fits the columns best; rows by the registers left.
-static void product_shape(const th_nest *n, const th_target *target,
-                          th_product *p) {
-  bool many_registers =
-      target->isa == TH_ISA_AVX512 || target->isa == TH_ISA_NEON;
-  uint32_t most = many_registers ? 4 : 2;
-  int64_t columns = product_size(n, p->n), best = -1;
-  p->line = -1;
-  p->lanes = target->vector_bytes / (p->dtype == TH_F64 ? 8 : 4);
-  p->vectors = many_registers ? 3 : 2;
+// Registers side by side so that the fewest lanes go to waste; narrow panels
+// load more for each product.
+static uint32_t product_vectors(const th_product *p, int64_t columns,
+                                uint32_t most) {
+  int64_t best = -1;
+  uint32_t vectors = most > 2 ? 3 : 2;
   for (uint32_t v = most; columns > 0 && v >= 1; v--) {
     int64_t width = (int64_t)v * p->lanes;
     int64_t padded = (columns + width - 1) / width * width;
-    // Narrow panels load more for each product.
     int64_t cost = padded * (v == 1 ? 14 : v == 2 ? 11 : 10);
     if (best < 0 || cost < best) {
       best = cost;
-      p->vectors = v;
+      vectors = v;
     }
   }
+  return vectors;
+}
+
+// How many steps of the sum one step of k is.
+static int64_t product_inner_steps(const th_nest *n, const th_product *p) {
+  int64_t inner = 1;
+  for (int v = 0; v < (int)n->space.var_count; v++) {
+    inner *= p->k_inner & product_bit(v) ? product_size(n, v) : 1;
+  }
+  return inner;
+}
+
+// Panels as wide as fits the columns, and rows by the registers left.
+static void product_shape(const th_nest *n, const th_target *target,
+                          th_product *p) {
+  static const uint32_t rows_many[] = {0, 16, 12, 8, 6};
+  static const uint32_t rows_few[] = {0, 10, 6};
+  bool many_registers =
+      target->isa == TH_ISA_AVX512 || target->isa == TH_ISA_NEON;
+  uint32_t most = many_registers ? 4 : 2;
+  int64_t columns = product_size(n, p->n);
   int line = product_largest(n, p->b->depends & ~p->a->depends & p->outer);
+  p->lanes = target->vector_bytes / (p->dtype == TH_F64 ? 8 : 4);
+  p->vectors = product_vectors(p, columns, most);
+  p->line = -1;
   if (columns > 0 && columns <= p->lanes && line >= 0) {
     p->line = line;
     p->vectors = most;
     p->pack = TH_PRODUCT_ALONG_N;
   }
-  static const uint32_t rows_many[] = {0, 16, 12, 8, 6};
-  static const uint32_t rows_few[] = {0, 10, 6};
   p->tile = many_registers ? rows_many[p->vectors] : rows_few[p->vectors];
-  int64_t inner = 1;
-  for (int v = 0; v < (int)n->space.var_count; v++) {
-    if (p->k_inner >> v & 1) {
-      inner *= product_size(n, v);
-    }
-  }
-  p->block_k = (uint32_t)(PRODUCT_K / inner < 1 ? 1 : PRODUCT_K / inner);
+  int64_t block = PRODUCT_K / product_inner_steps(n, p);
   int64_t k = product_size(n, p->k);
-  if (k > 0 && k < p->block_k) {
-    p->block_k = (uint32_t)k;
-  }
+  block = block < 1 ? 1 : block;
+  p->block_k = (uint32_t)(k > 0 && k < block ? k : block);
   int64_t rows = product_size(n, p->m);
   p->block_rows =
       rows > 0 && rows < PRODUCT_ROWS ? (uint32_t)rows : PRODUCT_ROWS;
-  p->few = rows < 0 || rows < PRODUCT_FEW;
-  p->many = rows < 0 || rows >= PRODUCT_FEW;
 }
 
 static bool product_inner_is_small(const th_nest *n, th_var_set vars) {
@@ -169,6 +177,43 @@ static bool product_inner_is_small(const th_nest *n, th_var_set vars) {
   return size >= 1 && size <= PRODUCT_K;
 }
 
+// Who is a and b, m, n and k; false when the parts do not fit.
+static bool product_roles(const th_nest *n, th_product *p) {
+  th_var_set outer = n->stores[0].vars;
+  p->n = product_column(n, outer);
+  if (p->n < 0 || (p->reduce->depends & ~outer)) {
+    return false;
+  }
+  th_node *const *args = p->reduce->args[0]->args;
+  bool first = args[0]->depends & product_bit(p->n);
+  bool second = args[1]->depends & product_bit(p->n);
+  if (first == second) {
+    return false;
+  }
+  p->a = first ? args[1] : args[0];
+  p->b = first ? args[0] : args[1];
+  p->m = product_largest(n, p->a->depends & ~p->b->depends & outer);
+  // The blocked variable is the slowest of the sum, so that a block is a run.
+  p->k = p->reduce->vars ? __builtin_ctzll(p->reduce->vars) : -1;
+  if (p->m < 0 || p->k < 0) {
+    return false;
+  }
+  p->outer = outer & ~product_bit(p->m) & ~product_bit(p->n);
+  p->k_inner = p->reduce->vars & ~product_bit(p->k);
+  return true;
+}
+
+// Tiles need some columns, rows and steps to be worth it.
+static bool product_is_worth(const th_nest *n, const th_product *p) {
+  int64_t columns = product_size(n, p->n), rows = product_size(n, p->m);
+  int64_t k = product_size(n, p->k);
+  bool lines = p->b->depends & ~p->a->depends & p->outer;
+  bool narrow = columns > 0 && columns < (lines ? 4 : 8);
+  bool low = rows > 0 && rows < (p->k_inner ? PRODUCT_FEW : 2);
+  bool shallow = k > 0 && k < 4 && !p->k_inner;
+  return !narrow && !low && !shallow && product_inner_is_small(n, p->k_inner);
+}
+
 void th_product_find(th_nest *n, const th_target *target,
                      th_product *out_product) {
   th_product p = {.reduce = product_reduction(n)};
@@ -177,47 +222,17 @@ void th_product_find(th_nest *n, const th_target *target,
       n->space.opaque_count) {
     return;
   }
-  th_var_set outer = n->stores[0].vars;
   p.dtype = p.reduce->dtype;
-  p.n = product_column(n, outer);
-  if (p.n < 0 || (p.reduce->depends & ~outer)) {
-    return;
-  }
-  th_node *const *args = p.reduce->args[0]->args;
-  bool first = args[0]->depends & product_bit(p.n);
-  bool second = args[1]->depends & product_bit(p.n);
-  if (first == second) {
-    return;
-  }
-  p.a = first ? args[1] : args[0];
-  p.b = first ? args[0] : args[1];
-  p.m = product_largest(n, p.a->depends & ~p.b->depends & outer);
-  p.k = product_largest(n, p.a->depends & p.b->depends & p.reduce->vars);
-  if (p.m < 0 || p.k < 0) {
-    return;
-  }
-  p.outer = outer & ~product_bit(p.m) & ~product_bit(p.n);
-  // The blocked variable is the slowest of the sum, so that a block is a run.
-  int slowest = __builtin_ctzll(p.reduce->vars);
-  p.k = product_size(n, slowest) == 1 ? p.k : slowest;
-  p.k_inner = p.reduce->vars & ~product_bit(p.k);
-  int64_t columns = product_size(n, p.n), rows = product_size(n, p.m);
-  int64_t k = product_size(n, p.k);
-  bool lines = p.b->depends & ~p.a->depends & p.outer;
-  bool tiny = (columns > 0 && columns < (lines ? 4 : 8)) ||
-              (rows > 0 && rows < 2 && p.k_inner) ||
-              (k > 0 && k < 4 && !p.k_inner);
-  if (tiny || !product_inner_is_small(n, p.k_inner)) {
+  if (!product_roles(n, &p) || !product_is_worth(n, &p)) {
     return;
   }
   p.a_step = product_step(n, &p);
   p.pack = !p.k_inner && product_is_along(n, p.b, p.k) ? TH_PRODUCT_ALONG_K
                                                        : TH_PRODUCT_ALONG_N;
   product_shape(n, target, &p);
-  if (p.few && !p.many && p.k_inner) {
-    return;
-  }
-  p.many = p.many || p.k_inner || p.line >= 0;
-  p.few = p.few && !p.k_inner && p.line < 0;
+  int64_t rows = product_size(n, p.m);
+  bool packs = p.k_inner || p.line >= 0; // always
+  p.few = !packs && rows < PRODUCT_FEW;
+  p.many = packs || rows < 0 || rows >= PRODUCT_FEW;
   *out_product = p;
 }
