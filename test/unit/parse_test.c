@@ -1,4 +1,5 @@
 // Texts that are read and printed again, and texts that are refused.
+#include "ir/infer.h"
 #include "ir/text.h"
 #include "torture.h"
 
@@ -236,6 +237,40 @@ Test(parse, subtraces) {
              "    return [q]\n"
              "  [y] = cond(c, yes, no, [x])  # y: \"cpu f32[s0]\"\n"
              "  return {'output': y}\n");
+}
+
+// ---- operations of the user
+
+static th_status parse_same_type(th_infer *in) {
+  in->outs[0] = *th_infer_tensor(in, 0);
+  in->out_count = 1;
+  return TH_OK;
+}
+
+static th_status parse_user_work(void *user) {
+  parse_job *job = user;
+  const th_op_info *op = NULL;
+  TH_TRY(th_op_register(job->ctx,
+                        &(th_user_op){.name = "my::scale",
+                                      .schema = "T x, F factor=2.0",
+                                      .outs = 1,
+                                      .infer = parse_same_type},
+                        &op));
+  return parse_work(job);
+}
+
+Test(parse, user_operations) {
+  static const char text[] =
+      HEAD "  y = my::scale(x)  # y: \"cpu f32[2, 3]\"\n"
+           "  z = mine.my::scale(y, 3.5)  # z: \"cpu f32[2, 3]\"\n"
+           "  return z\n";
+  parse_job job = {
+      .ctx = th_context_new(), .text = text, .size = sizeof text - 1};
+  job.ir = th_ir_new(job.ctx);
+  cr_assert_eq(th_protect(&job.ctx->unwind, parse_user_work, &job), TH_OK, "%s",
+               th_diagnostics_all(job.ctx));
+  cr_assert_str_eq(job.again, text);
+  parse_free(&job);
 }
 
 // ---- what is refused; lit has one text for each diagnostic
