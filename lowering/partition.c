@@ -17,7 +17,7 @@ typedef struct part_cluster {
   uint64_t outer;       // of main's dimensions: at which reductions stand
   bool reduces, anchor, in_place;
   bool product; // one of its statements is a product
-  uint32_t stmt_count;
+  uint32_t stmt_count, reduction_count;
   uint32_t *needs; // clusters that must run before, with repeats
   uint32_t need_count, need_cap;
   th_value **outs;
@@ -533,7 +533,8 @@ static bool part_is_small(const th_value *value) {
 static bool part_reduction_fits(const part_cluster *c, const th_stmt *stmt,
                                 const part_use *use) {
   uint64_t outer = 0;
-  if (c->anchor || !part_stands_at(stmt->outs[0], use, &outer)) {
+  if (c->anchor || c->reduction_count >= TH_PARTITION_REDUCTIONS ||
+      !part_stands_at(stmt->outs[0], use, &outer)) {
     return false;
   }
   if (c->reduces) {
@@ -598,6 +599,7 @@ static void part_place(part_state *s, uint32_t i, const th_value *y,
     break;
   case TH_PART_REDUCE:
     c->reduces = true;
+    c->reduction_count++;
     part_stands_at(y, of, &c->outer);
     part_reduce_operand(s, stmt, y, of);
     break;

@@ -15,7 +15,10 @@
 
 #include "ir/trace.h"
 
-enum { TH_PARTITION_STMTS = 96 }; // of one kernel
+enum {
+  TH_PARTITION_STMTS = 96,      // of one kernel
+  TH_PARTITION_REDUCTIONS = 16, // likewise; each may need loops of its own
+};
 
 // One kernel: statements by number in the region, ascending, and the values
 // that it stores.

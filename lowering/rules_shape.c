@@ -226,17 +226,16 @@ th_node *th_rule_cat(th_nest *n, const th_stmt *stmt, uint16_t out,
   uint8_t rank = stmt->outs[out]->type.rank;
   uint8_t dim = th_nest_dim_arg(stmt, 1, rank);
   th_dtype dtype = th_result_dtype(stmt, out);
-  const th_expr *starts[256];
+  const th_expr **starts =
+      TH_NEW_ARRAY(n->arena, const th_expr *, parts->count + 1);
   uint32_t count = 0;
   const th_expr *start = th_int(n->ir, 0);
-  const th_value *values[256];
+  const th_value **values =
+      TH_NEW_ARRAY(n->arena, const th_value *, parts->count + 1);
   for (uint32_t i = 0; i < parts->count; i++) {
     const th_value *x = parts->items[i].value;
     if (rule_cat_skips(x, rank) || th_is_int(x->type.dims[dim], 0)) {
       continue;
-    }
-    if (count == TH_COUNT(values)) {
-      return th_nest_fail(n, stmt, "more than 256 parts");
     }
     starts[count] = start;
     values[count++] = x;
