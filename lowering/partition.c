@@ -733,6 +733,37 @@ static bool part_is_late(part_state *s, const th_stmt *stmt, uint32_t cluster) {
   return d.found;
 }
 
+static bool part_same_shape(const th_value *a, const th_value *b) {
+  bool same = a->type.rank == b->type.rank;
+  for (uint8_t i = 0; same && i < a->type.rank; i++) {
+    same = a->type.dims[i] == b->type.dims[i];
+  }
+  return same;
+}
+
+// A kernel of the same small shape that has nothing to do with this value: one
+// call does for both.  -1: none of the last few.
+static int32_t part_sibling(part_state *s, const th_stmt *stmt,
+                            const th_value *y) {
+  enum { LOOK_BACK = 8, OUTS = 16 };
+  const part_info *info = part_info_of(s, y);
+  for (uint32_t k = 0; k < LOOK_BACK && k < s->cluster_count; k++) {
+    uint32_t cluster = s->cluster_count - 1 - k;
+    const part_cluster *c = &s->clusters[cluster];
+    bool fits = !c->anchor && !c->in_place && !c->product && !c->reduces &&
+                c->out_count < OUTS && c->stmt_count < TH_PARTITION_STMTS / 2 &&
+                part_same_shape(c->main, y) && part_is_small(y) &&
+                !part_is_late(s, stmt, cluster);
+    for (const part_use *use = info->uses; use && fits; use = use->next) {
+      fits = !part_reaches(s, cluster, use->cluster);
+    }
+    if (fits) {
+      return (int32_t)cluster;
+    }
+  }
+  return -1;
+}
+
 // One result that has to be in memory: as a result of a reader's kernel, or of
 // a kernel of its own.
 static void part_materialise(part_state *s, uint32_t i, th_value *y) {
@@ -748,7 +779,8 @@ static void part_materialise(part_state *s, uint32_t i, th_value *y) {
       return;
     }
   }
-  uint32_t cluster = part_new_cluster(s, y);
+  int32_t sibling = class == TH_PART_POINT ? part_sibling(s, stmt, y) : -1;
+  uint32_t cluster = sibling >= 0 ? (uint32_t)sibling : part_new_cluster(s, y);
   s->clusters[cluster].anchor = class == TH_PART_ANCHOR;
   s->clusters[cluster].in_place = stmt->in_place;
   part_use own = {.cluster = cluster};

@@ -303,3 +303,16 @@ Test(partition, readers_run_before_the_memory_is_overwritten) {
   cr_assert_eq(cache[2], 9);
   lower_kit_close(&kit);
 }
+
+Test(partition, small_siblings_share_a_kernel) {
+  check_kernels("def f(x, y, z):\n"
+                "  # x: \"cpu f32[8]\"\n"
+                "  # y: \"cpu f32[8]\"\n"
+                "  # z: \"cpu f32[4, 4]\"\n"
+                "  a = exp(x)\n"
+                "  b = mul(y, 2.0)\n"
+                "  c = add(b, x)\n"
+                "  d = matmul(z, z)\n"
+                "  return {'output': (a, b, c, d)}\n",
+                2);
+}
