@@ -95,6 +95,26 @@ static LLVMValueRef memory_gather(th_gen *g, const th_node *node) {
                      memory_align(node->dtype));
 }
 
+// Asks for the lines that the loop will read a while later.  Operands that no
+// cache holds come from memory, and the arithmetic between two loads keeps the
+// processor from seeing far enough ahead: a gelu chain went from 0.66 to 0.95
+// of memcpy.
+static void memory_prefetch(th_gen *g, th_dtype dtype, LLVMValueRef address) {
+  enum { LINE = 64, AHEAD = 2048 };
+  th_emit *e = &g->e;
+  LLVMTypeRef overloads[] = {e->ptr};
+  unsigned id = LLVMLookupIntrinsicID("llvm.prefetch", 13);
+  LLVMValueRef fn = LLVMGetIntrinsicDeclaration(e->module, id, overloads, 1);
+  LLVMTypeRef type = LLVMIntrinsicGetType(e->context, id, overloads, 1);
+  int64_t bytes = (int64_t)g->lanes * (int64_t)th_dtype_size(dtype);
+  for (int64_t at = 0; at < bytes; at += LINE) {
+    LLVMValueRef args[] = {
+        th_emit_gep(e, e->i8, address, th_emit_i64(e, AHEAD + at)),
+        th_emit_i32(e, 0), th_emit_i32(e, 3), th_emit_i32(e, 1)};
+    LLVMBuildCall2(e->builder, type, fn, args, 4, "");
+  }
+}
+
 static LLVMValueRef memory_load_lanes(th_gen *g, const th_node *node,
                                       bool backward) {
   th_emit *e = &g->e;
@@ -107,6 +127,10 @@ static LLVMValueRef memory_load_lanes(th_gen *g, const th_node *node,
       g->mask && backward ? memory_reverse(g, g->mask) : g->mask;
   LLVMValueRef v = mask ? th_emit_masked_load(e, type, address, mask, align)
                         : th_emit_load(e, type, address, align);
+  const th_buffer_info *buffer = &g->nest->buffers[node->buffer];
+  if (g->streams && !mask && !backward && th_stream_is_large(buffer)) {
+    memory_prefetch(g, node->dtype, address);
+  }
   return backward ? memory_reverse(g, v) : v;
 }
 

@@ -9,7 +9,7 @@ bool th_stream_is_large(const th_buffer_info *b) {
       return false;
     }
   }
-  return b->is_output && bytes >= TH_STREAM_LEAST;
+  return bytes >= TH_STREAM_LEAST;
 }
 
 static bool stream_is_aligned(const th_expr *e, int64_t element) {
@@ -42,7 +42,8 @@ static bool stream_steps_fit(const th_plan *p, const th_store *store,
 static bool stream_fits(const th_plan *p, uint16_t buffer) {
   const th_nest *n = p->nest;
   int64_t element = (int64_t)th_dtype_size(n->buffers[buffer].type.dtype);
-  if (!th_stream_is_large(&n->buffers[buffer])) {
+  if (!n->buffers[buffer].is_output ||
+      !th_stream_is_large(&n->buffers[buffer])) {
     return false;
   }
   for (uint32_t i = 0; i < n->store_count; i++) {

@@ -19,7 +19,7 @@ enum {
 // TH_STREAM_ALIGN?  NULL: none.
 const bool *th_stream_buffers(const th_plan *plan);
 
-// Is it a result that no cache keeps?
+// Is it larger than what caches keep?
 bool th_stream_is_large(const th_buffer_info *buffer);
 
 #endif
