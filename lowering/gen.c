@@ -177,7 +177,9 @@ static void gen_group_stores(th_gen *g, gen_group *group) {
                                offsets, &score);
   }
   th_var_set own = group->lane < 0 ? 0 : (th_var_set)1 << group->lane;
+  g->stores_row = true;
   th_gen_loops(g, group->vars & ~own, gen_store_lanes, group);
+  g->stores_row = false;
 }
 
 // ---- phases

@@ -46,6 +46,7 @@ typedef struct th_gen {
 
   LLVMValueRef *values;        // by node; NULL: not emitted here
   bool kept;                   // the plan's kept value is in memory
+  bool stores_row;             // the last walk through a row is under way
   struct product_gen *product; // its sums are in memory; NULL elsewhere
   uint32_t *trail;             // nodes in the order of emission
   uint32_t trail_count, trail_cap;

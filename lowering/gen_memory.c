@@ -99,8 +99,9 @@ static LLVMValueRef memory_gather(th_gen *g, const th_node *node) {
 // cache holds come from memory, and the arithmetic between two loads keeps the
 // processor from seeing far enough ahead: a gelu chain went from 0.66 to 0.95
 // of memcpy.
-static void memory_prefetch(th_gen *g, th_dtype dtype, LLVMValueRef address) {
-  enum { LINE = 64, AHEAD = 2048 };
+static void memory_prefetch(th_gen *g, th_dtype dtype, LLVMValueRef address,
+                            int64_t ahead) {
+  enum { LINE = 64 };
   th_emit *e = &g->e;
   LLVMTypeRef overloads[] = {e->ptr};
   unsigned id = LLVMLookupIntrinsicID("llvm.prefetch", 13);
@@ -109,10 +110,32 @@ static void memory_prefetch(th_gen *g, th_dtype dtype, LLVMValueRef address) {
   int64_t bytes = (int64_t)g->lanes * (int64_t)th_dtype_size(dtype);
   for (int64_t at = 0; at < bytes; at += LINE) {
     LLVMValueRef args[] = {
-        th_emit_gep(e, e->i8, address, th_emit_i64(e, AHEAD + at)),
+        th_emit_gep(e, e->i8, address, th_emit_i64(e, ahead + at)),
         th_emit_i32(e, 0), th_emit_i32(e, 3), th_emit_i32(e, 1)};
     LLVMBuildCall2(e->builder, type, fn, args, 4, "");
   }
+}
+
+// How many bytes ahead; 0: not worth it.  Where rows are walked several times
+// the last time asks for the next row.
+static int64_t memory_ahead(const th_gen *g, const th_node *node) {
+  enum { AHEAD = 2048, LONGEST_ROW = 1 << 15 };
+  const th_space *s = &g->nest->space;
+  const th_expr *coeff = NULL, *rest = NULL;
+  if (!g->streams || !th_stream_is_large(&g->nest->buffers[node->buffer])) {
+    return 0;
+  }
+  if (g->phase->lane >= 0) {
+    return AHEAD;
+  }
+  th_var_set outer = g->phase->outer;
+  int row = outer ? 63 - __builtin_clzll(outer) : -1;
+  bool linear =
+      row >= 0 && g->stores_row &&
+      th_space_linear(s, node->expr, s->vars[row].symbol, &coeff, &rest) &&
+      th_is_const(coeff);
+  int64_t bytes = linear ? coeff->i * (int64_t)th_dtype_size(node->dtype) : 0;
+  return bytes <= LONGEST_ROW ? bytes : 0;
 }
 
 static LLVMValueRef memory_load_lanes(th_gen *g, const th_node *node,
@@ -127,9 +150,9 @@ static LLVMValueRef memory_load_lanes(th_gen *g, const th_node *node,
       g->mask && backward ? memory_reverse(g, g->mask) : g->mask;
   LLVMValueRef v = mask ? th_emit_masked_load(e, type, address, mask, align)
                         : th_emit_load(e, type, address, align);
-  const th_buffer_info *buffer = &g->nest->buffers[node->buffer];
-  if (g->streams && !mask && !backward && th_stream_is_large(buffer)) {
-    memory_prefetch(g, node->dtype, address);
+  int64_t ahead = mask || backward ? 0 : memory_ahead(g, node);
+  if (ahead) {
+    memory_prefetch(g, node->dtype, address, ahead);
   }
   return backward ? memory_reverse(g, v) : v;
 }
