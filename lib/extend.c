@@ -34,8 +34,7 @@ static th_status extend_result(th_tracer *t, const th_trace *in) {
   if (check.missing) {
     return extend_dropped(t, check.missing, TH_NOWHERE, "the result");
   }
-  th_remap_result(t->remap);
-  return t->b->status;
+  return th_remap_end(t->remap);
 }
 
 th_status th_transform_run(th_pipeline *p, const th_trace *in, th_trace **out) {
@@ -43,9 +42,7 @@ th_status th_transform_run(th_pipeline *p, const th_trace *in, th_trace **out) {
   th_builder b;
   th_remap m;
   th_tracer t;
-  th_builder_init(&b, th_trace_like(in));
-  th_remap_init(&m, in, &b);
-  th_remap_inputs(&m);
+  th_remap_begin(&m, in, &b);
   th_tracer_wrap(&t, &b);
   t.remap = &m;
   t.pipeline = p;

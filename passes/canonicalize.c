@@ -100,10 +100,7 @@ th_status th_pass_canonicalize(th_pipeline *p, const th_trace *in,
                                th_trace **out) {
   th_builder b;
   th_remap m;
-  *out = th_trace_like(in);
-  th_builder_init(&b, *out);
-  th_remap_init(&m, in, &b);
-  th_remap_inputs(&m);
+  *out = th_remap_begin(&m, in, &b);
   for (uint32_t i = 0; i < in->stmt_count && b.status == TH_OK; i++) {
     const th_stmt *stmt = in->stmts[i];
     th_stmt turned = *stmt;
@@ -120,8 +117,5 @@ th_status th_pass_canonicalize(th_pipeline *p, const th_trace *in,
       canon_rewrite(p->ir, copy);
     }
   }
-  if (b.status == TH_OK) {
-    th_remap_result(&m);
-  }
-  return b.status;
+  return th_remap_end(&m);
 }

@@ -121,10 +121,7 @@ static th_status claim_round(th_pipeline *p, const th_trace *in, th_trace **out,
                              uint32_t *out_expanded) {
   claim_state s = {.p = p};
   th_map_init(&s.reported, &p->ir->arena);
-  *out = th_trace_like(in);
-  th_builder_init(&s.b, *out);
-  th_remap_init(&s.m, in, &s.b);
-  th_remap_inputs(&s.m);
+  *out = th_remap_begin(&s.m, in, &s.b);
   for (uint32_t i = 0; i < in->stmt_count; i++) {
     TH_TRY(claim_stmt(&s, in->stmts[i]));
   }
@@ -132,8 +129,7 @@ static th_status claim_round(th_pipeline *p, const th_trace *in, th_trace **out,
   if (s.missing) {
     return TH_UNSUPPORTED;
   }
-  th_remap_result(&s.m);
-  return s.b.status;
+  return th_remap_end(&s.m);
 }
 
 static th_status claim_trace(th_pipeline *p, const th_trace *in,

@@ -65,10 +65,7 @@ th_status th_pass_cse(th_pipeline *p, const th_trace *in, th_trace **out) {
   th_buffer key;
   th_map_init(&seen, &p->ir->arena);
   th_buffer_init(&key, &p->ir->arena);
-  *out = th_trace_like(in);
-  th_builder_init(&b, *out);
-  th_remap_init(&m, in, &b);
-  th_remap_inputs(&m);
+  *out = th_remap_begin(&m, in, &b);
   for (uint32_t i = 0; i < in->stmt_count && b.status == TH_OK; i++) {
     const th_stmt *stmt = in->stmts[i];
     if (stmt->op->traits & CSE_NEVER || stmt->in_place) {
@@ -91,8 +88,5 @@ th_status th_pass_cse(th_pipeline *p, const th_trace *in, th_trace **out) {
       th_map_put_bytes(&seen, key.data, key.size, th_remap_stmt(&m, stmt));
     }
   }
-  if (b.status == TH_OK) {
-    th_remap_result(&m);
-  }
-  return b.status;
+  return th_remap_end(&m);
 }

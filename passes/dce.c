@@ -100,16 +100,12 @@ th_status th_pass_dce(th_pipeline *p, const th_trace *in, th_trace **out) {
                    TH_NEW_ARRAY(arena, bool, p->ir->symbol_count + 1)};
   bool *keep = TH_NEW_ARRAY(arena, bool, in->stmt_count + 1);
   dce_sweep(in, &live, keep);
-  *out = th_trace_like(in);
-  th_builder_init(&b, *out);
-  th_remap_init(&m, in, &b);
-  th_remap_inputs(&m);
+  *out = th_remap_begin(&m, in, &b);
   for (uint32_t i = 0; i < in->stmt_count; i++) {
     if (keep[i]) {
       th_stmt trimmed = dce_trim(arena, in->stmts[i], &live);
       th_remap_stmt(&m, &trimmed);
     }
   }
-  th_remap_result(&m);
-  return b.status;
+  return th_remap_end(&m);
 }

@@ -58,10 +58,7 @@ th_status th_pass_del(th_pipeline *p, const th_trace *in, th_trace **out) {
   th_remap m;
   del_uses uses = {TH_NEW_ARRAY(arena, uint32_t, in->value_count), 0};
   del_scan(in, &uses);
-  *out = th_trace_like(in);
-  th_builder_init(&b, *out);
-  th_remap_init(&m, in, &b);
-  th_remap_inputs(&m);
+  *out = th_remap_begin(&m, in, &b);
   for (uint32_t i = 0; i < in->stmt_count && b.status == TH_OK; i++) {
     const th_stmt *stmt = in->stmts[i];
     if (stmt->op->op == TH_OP_del) {
@@ -81,8 +78,5 @@ th_status th_pass_del(th_pipeline *p, const th_trace *in, th_trace **out) {
       th_build(&b, th_op_row(TH_OP_del), list.args, list.count, NULL);
     }
   }
-  if (b.status == TH_OK) {
-    th_remap_result(&m);
-  }
-  return b.status;
+  return th_remap_end(&m);
 }

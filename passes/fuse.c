@@ -185,10 +185,7 @@ th_status th_pass_fuse(th_pipeline *p, const th_trace *in, th_trace **out) {
   s.last_use = TH_NEW_ARRAY(&p->ir->arena, uint32_t, in->value_count);
   s.group_of = TH_NEW_ARRAY(&p->ir->arena, uint32_t, in->value_count);
   fuse_scan(&s);
-  *out = th_trace_like(in);
-  th_builder_init(&s.b, *out);
-  th_remap_init(&s.m, in, &s.b);
-  th_remap_inputs(&s.m);
+  *out = th_remap_begin(&s.m, in, &s.b);
   for (uint32_t i = 0; i < in->stmt_count && s.b.status == TH_OK;) {
     const th_executor *e = fuse_executor(&s, in->stmts[i]);
     uint32_t end = e ? fuse_run_end(&s, e, i) : i + 1;
@@ -204,8 +201,5 @@ th_status th_pass_fuse(th_pipeline *p, const th_trace *in, th_trace **out) {
     }
     i = end;
   }
-  if (s.b.status == TH_OK) {
-    th_remap_result(&s.m);
-  }
-  return s.b.status;
+  return th_remap_end(&s.m);
 }

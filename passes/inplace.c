@@ -166,18 +166,12 @@ th_status th_pass_inplace(th_pipeline *p, const th_trace *in, th_trace **out) {
   s.last_use = TH_NEW_ARRAY(&p->ir->arena, uint32_t, in->value_count);
   inplace_scan(&s);
   th_arg_values(&in->result, inplace_returned, &s);
-  *out = th_trace_like(in);
-  th_builder_init(&b, *out);
-  th_remap_init(&m, in, &b);
-  th_remap_inputs(&m);
+  *out = th_remap_begin(&m, in, &b);
   for (uint32_t i = 0; i < in->stmt_count && b.status == TH_OK; i++) {
     th_stmt *copy = th_remap_stmt(&m, in->stmts[i]);
     if (copy && inplace_allowed(&s, in->stmts[i])) {
       copy->in_place = true;
     }
   }
-  if (b.status == TH_OK) {
-    th_remap_result(&m);
-  }
-  return b.status;
+  return th_remap_end(&m);
 }

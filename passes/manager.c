@@ -1,5 +1,6 @@
 // The pass manager: runs passes by name and keeps every trace.
 #include "passes/pass.h"
+#include "passes/slab.h"
 
 #include <string.h>
 #include <time.h>
@@ -119,11 +120,7 @@ static th_status manager_unplan(const th_pass_info *pass,
   }
   th_builder b;
   th_remap m;
-  th_trace *out = th_trace_like(*trace);
-  out->slab_size = -1;
-  th_builder_init(&b, out);
-  th_remap_init(&m, *trace, &b);
-  th_remap_inputs(&m);
+  th_trace *out = th_remap_begin(&m, *trace, &b);
   for (uint32_t i = 0; i < (*trace)->stmt_count; i++) {
     const th_stmt *stmt = (*trace)->stmts[i];
     th_stmt *copy = stmt->op->op == TH_OP_del ? NULL : th_remap_stmt(&m, stmt);
@@ -131,13 +128,9 @@ static th_status manager_unplan(const th_pass_info *pass,
       copy->in_place = false;
     }
   }
-  TH_TRY(b.status);
-  th_remap_result(&m);
-  for (uint32_t i = 1; i < out->value_count; i++) {
-    out->values[i]->slab = -1;
-  }
+  th_slab_forget(out);
   *trace = out;
-  return TH_OK;
+  return th_remap_end(&m);
 }
 
 static th_status manager_apply(th_pipeline *p, const th_pass_info *pass,

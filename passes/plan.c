@@ -20,34 +20,20 @@ static bool plan_bytes(th_ir *ir, const th_type *type, int64_t *out) {
                                  (int64_t)th_dtype_size(type->dtype), out);
 }
 
-static th_trace *plan_copy(th_pipeline *p, const th_trace *in,
-                           th_status *out_status) {
+static th_status plan_copy(const th_trace *in, th_trace **out) {
   th_builder b;
   th_remap m;
-  th_trace *out = th_trace_like(in);
-  th_builder_init(&b, out);
-  th_remap_init(&m, in, &b);
-  th_remap_inputs(&m);
+  *out = th_remap_begin(&m, in, &b);
   for (uint32_t i = 0; i < in->stmt_count && b.status == TH_OK; i++) {
     th_remap_stmt(&m, in->stmts[i]);
   }
-  if (b.status == TH_OK) {
-    th_remap_result(&m);
-  }
-  *out_status = b.status;
-  (void)p;
-  return out;
+  th_slab_forget(*out); // an earlier plan says nothing about this trace
+  return th_remap_end(&m);
 }
 
 th_status th_pass_plan(th_pipeline *p, const th_trace *in, th_trace **out) {
   th_slab_buffers buffers;
-  th_status status = TH_OK;
-  *out = plan_copy(p, in, &status);
-  TH_TRY(status);
-  (*out)->slab_size = -1; // an earlier plan says nothing about this trace
-  for (uint32_t i = 1; i < (*out)->value_count; i++) {
-    (*out)->values[i]->slab = -1;
-  }
+  TH_TRY(plan_copy(in, out));
   th_slab_find(*out, &buffers);
   th_slab_item *items =
       TH_NEW_ARRAY(&p->ir->arena, th_slab_item, buffers.count + 1);

@@ -71,6 +71,13 @@ int64_t th_slab_plan(th_arena *scratch, th_slab_item *items, uint32_t count) {
   return total;
 }
 
+void th_slab_forget(th_trace *trace) {
+  trace->slab_size = -1;
+  for (uint32_t i = 1; i < trace->value_count; i++) {
+    trace->values[i]->slab = -1;
+  }
+}
+
 // ---- lifetimes
 
 typedef struct slab_scan {

@@ -18,6 +18,9 @@ typedef struct th_slab_item {
 // -1 when a size is negative or the sum overflows.
 int64_t th_slab_plan(th_arena *scratch, th_slab_item *items, uint32_t count);
 
+// Takes the plan away from a trace that is being built.
+void th_slab_forget(th_trace *trace);
+
 // The buffers of a final trace: every value that a statement or an inner
 // kernel makes in memory of its own.  Views share their operand's buffer, a
 // statement in place that of its first operand.  What is returned has `last`

@@ -233,13 +233,16 @@ void th_remap_init(th_remap *m, const th_trace *from, th_builder *to) {
   m->map = TH_NEW_ARRAY(&to->ir->arena, th_value *, from->value_count);
 }
 
-void th_remap_inputs(th_remap *m) {
+th_trace *th_remap_begin(th_remap *m, const th_trace *from, th_builder *to) {
+  th_builder_init(to, th_trace_like(from));
+  th_remap_init(m, from, to);
   for (uint32_t i = 0; i < m->from->input_count; i++) {
     th_value *in = m->from->inputs[i];
     m->map[in->id] =
         th_trace_input(m->to->trace, &in->type, in->name, in->input);
     m->map[in->id]->slab = in->slab;
   }
+  return to->trace;
 }
 
 static bool remap_mentions_value(const th_arg *arg) {
@@ -373,6 +376,9 @@ th_stmt *th_remap_stmt(th_remap *m, const th_stmt *stmt) {
   return copy;
 }
 
-void th_remap_result(th_remap *m) {
-  m->to->trace->result = th_remap_arg(m, &m->from->result);
+th_status th_remap_end(th_remap *m) {
+  if (m->to->status == TH_OK) {
+    m->to->trace->result = th_remap_arg(m, &m->from->result);
+  }
+  return m->to->status;
 }

@@ -224,15 +224,18 @@ typedef struct th_remap {
   th_value **map; // by id of the old value
 } th_remap;
 
+// For a trace that shares no inputs with `from`; else see th_remap_begin.
 void th_remap_init(th_remap *m, const th_trace *from, th_builder *to);
-// Copies the inputs and maps them.
-void th_remap_inputs(th_remap *m);
+// Begins the trace that follows `from`: like it, its inputs copied and mapped,
+// no statements; `to` is set up to build it.
+th_trace *th_remap_begin(th_remap *m, const th_trace *from, th_builder *to);
+// Maps the result, unless something failed; the builder's status.
+th_status th_remap_end(th_remap *m);
 th_arg th_remap_arg(th_remap *m, const th_arg *arg);
 // Copies one statement with everything it holds, maps its results; keeps name,
 // executor, label, scope, location and body.  Types are inferred again when
 // an operand's type has changed.
 th_stmt *th_remap_stmt(th_remap *m, const th_stmt *stmt);
-void th_remap_result(th_remap *m);
 static inline void th_remap_set(th_remap *m, const th_value *from,
                                 th_value *to) {
   m->map[from->id] = to;

@@ -131,10 +131,7 @@ static th_status expand_all(void *arg) {
   const th_trace *from = job->trace;
   th_builder b;
   th_remap m;
-  job->out = th_trace_like(from);
-  th_builder_init(&b, job->out);
-  th_remap_init(&m, from, &b);
-  th_remap_inputs(&m);
+  job->out = th_remap_begin(&m, from, &b);
   for (uint32_t i = 0; i < from->stmt_count; i++) {
     const th_stmt *stmt = from->stmts[i];
     th_stmt *copy = th_remap_stmt(&m, stmt);

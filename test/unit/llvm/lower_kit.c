@@ -26,10 +26,7 @@ static void kit_fuse(lower_kit *kit) {
   th_builder b;
   th_remap m;
   regions = kernels = 0;
-  kit->fused = th_trace_like(kit->trace);
-  th_builder_init(&b, kit->fused);
-  th_remap_init(&m, kit->trace, &b);
-  th_remap_inputs(&m);
+  kit->fused = th_remap_begin(&m, kit->trace, &b);
   kit_collect(&kit->trace->result, outs, &out_count);
   for (uint32_t i = 0; i < out_count; i++) {
     bool seen = outs[i]->input != NULL;
@@ -49,7 +46,7 @@ static void kit_fuse(lower_kit *kit) {
                        .region_number = &regions,
                        .kernel_number = &kernels};
   cr_assert_eq(th_lower_region(&in), TH_OK, "%s", th_diagnostics_all(kit->ctx));
-  th_remap_result(&m);
+  cr_assert_eq(th_remap_end(&m), TH_OK);
   cr_assert_eq(th_trace_verify(kit->fused), TH_OK, "%s",
                th_diagnostics_all(kit->ctx));
 }
