@@ -382,7 +382,7 @@ static th_status size_fill(th_frame *call, th_sizes *s) {
 typedef struct size_make_args {
   th_frame *call;
   th_sizes *sizes;
-  const th_scalar *symbols;
+  const th_scalar *symbols; // NULL: the program reads none
 } size_make_args;
 
 static th_status size_make(void *user) {
@@ -390,7 +390,9 @@ static th_status size_make(void *user) {
   th_program *p = a->call->program;
   th_sizes *s = a->sizes;
   s->symbols = TH_NEW_ARRAY(&s->arena, th_scalar, s->symbol_count + 1);
-  memcpy(s->symbols, a->symbols, s->symbol_count * sizeof *s->symbols);
+  if (a->symbols) {
+    memcpy(s->symbols, a->symbols, s->symbol_count * sizeof *s->symbols);
+  }
   s->views = TH_NEW_ARRAY(&s->arena, th_view, p->trace->value_count);
   s->offsets = TH_NEW_ARRAY(&s->arena, int64_t, p->trace->value_count);
   s->numbers = TH_NEW_ARRAY(&s->arena, int64_t *, p->step_count + 1);
@@ -610,6 +612,5 @@ th_status th_sizes_get(th_frame *call, th_sizes **out) {
 
 // The sizes of a program without symbols, before its first call.
 th_status th_sizes_fixed(th_frame *call) {
-  th_scalar none = {0};
-  return size_new(call, &none, &call->program->sizes[0]);
+  return size_new(call, NULL, &call->program->sizes[0]);
 }
