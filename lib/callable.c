@@ -627,8 +627,7 @@ static void claims_of_trace(callable_claims *c, const th_trace *t) {
         claims_of_trace(c, stmt->args[a].trace);
       }
     }
-    bool run_time =
-        stmt->op->op == TH_OP_cond || stmt->op->op == TH_OP_assert_number;
+    bool run_time = stmt->op->traits & TH_CONTROL;
     claims_add(c,
                stmt->executor ? stmt->executor
                : run_time     ? "program"

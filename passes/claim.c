@@ -99,7 +99,7 @@ static th_status claim_stmt(claim_state *s, const th_stmt *stmt) {
     th_remap_stmt(&s->m, stmt);
     return s->b.status;
   }
-  if (stmt->op->op == TH_OP_cond || stmt->op->op == TH_OP_assert_number) {
+  if (stmt->op->traits & TH_CONTROL) {
     th_remap_stmt(&s->m, stmt); // the program runs these itself
     return s->b.status;
   }

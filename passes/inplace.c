@@ -17,6 +17,7 @@ typedef struct inplace_state {
   uint32_t *base;     // by value id: id of the value whose memory it is
   uint32_t *last_use; // by value id of a base: statement index + 1
   uint32_t now;
+  uint32_t safe; // from this statement on nothing can fail
 } inplace_state;
 
 static void inplace_use(void *user, th_value *value) {
@@ -48,21 +49,10 @@ static void inplace_returned(void *user, th_value *value) {
   s->last_use[s->base[value->id]] = UINT32_MAX;
 }
 
-// The dictionary 'mutated' of the result, or NULL.
-static const th_arg *inplace_mutated(const th_trace *t) {
-  for (uint32_t i = 0; t->result.kind == TH_ARG_DICT && i < t->result.count;
-       i++) {
-    if (strcmp(t->result.keys[i], "mutated") == 0) {
-      return &t->result.items[i];
-    }
-  }
-  return NULL;
-}
-
 // Is `result` what is written back into the input `x`?
 static bool inplace_writes_back(const th_trace *t, const th_value *x,
                                 const th_value *result) {
-  const th_arg *mutated = inplace_mutated(t);
+  const th_arg *mutated = th_trace_result(t, "mutated");
   for (uint32_t i = 0; mutated && i < mutated->count; i++) {
     if (strcmp(mutated->keys[i], x->name) == 0) {
       return mutated->items[i].kind == TH_ARG_VALUE &&
@@ -108,27 +98,17 @@ static bool inplace_checked_before(const inplace_state *s,
 
 // May the run of a statement stop the call?
 static bool inplace_may_fail(const inplace_state *s, const th_stmt *stmt) {
-  enum { CHECKS = TH_GATHER | TH_SCATTER | TH_DATA_SIZE | TH_EFFECT };
-  uint32_t op = stmt->op->op;
-  if (inplace_is_foreign(s, stmt)) {
-    return true;
-  }
-  if (op == TH_OP_slice_scatter || op == TH_OP_diagonal_scatter ||
-      inplace_checked_before(s, stmt)) {
-    return false;
-  }
-  return (stmt->op->traits & CHECKS) != 0 || op == TH_OP_cond ||
-         op == TH_OP_floor_divide || op == TH_OP_trunc_divide ||
-         op == TH_OP_remainder || op == TH_OP_fmod || op >= TH_OP_COUNT;
+  bool foreign = stmt->op->op >= TH_OP_COUNT || inplace_is_foreign(s, stmt);
+  return foreign || ((stmt->op->traits & TH_CHECKS) != 0 &&
+                     !inplace_checked_before(s, stmt));
 }
 
-static bool inplace_failure_from(const inplace_state *s, uint32_t index) {
-  for (uint32_t i = index; i < s->in->stmt_count; i++) {
-    if (inplace_may_fail(s, s->in->stmts[i])) {
-      return true;
-    }
+static uint32_t inplace_safe_from(const inplace_state *s) {
+  uint32_t i = s->in->stmt_count;
+  while (i > 0 && !inplace_may_fail(s, s->in->stmts[i - 1])) {
+    i--;
   }
-  return false;
+  return i;
 }
 
 static bool inplace_overlaps_operand(const inplace_state *s,
@@ -155,7 +135,7 @@ static bool inplace_allowed(const inplace_state *s, const th_stmt *stmt) {
     return false;
   }
   return !root->input || (inplace_writes_back(s->in, root, stmt->outs[0]) &&
-                          !inplace_failure_from(s, stmt->index));
+                          stmt->index >= s->safe);
 }
 
 th_status th_pass_inplace(th_pipeline *p, const th_trace *in, th_trace **out) {
@@ -165,6 +145,7 @@ th_status th_pass_inplace(th_pipeline *p, const th_trace *in, th_trace **out) {
   s.base = TH_NEW_ARRAY(&p->ir->arena, uint32_t, in->value_count);
   s.last_use = TH_NEW_ARRAY(&p->ir->arena, uint32_t, in->value_count);
   inplace_scan(&s);
+  s.safe = inplace_safe_from(&s);
   th_arg_values(&in->result, inplace_returned, &s);
   *out = th_remap_begin(&m, in, &b);
   for (uint32_t i = 0; i < in->stmt_count && b.status == TH_OK; i++) {

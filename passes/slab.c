@@ -119,8 +119,7 @@ static void slab_step(slab_scan *s, const th_stmt *stmt) {
     }
     if (window || (stmt->in_place && i == 0)) {
       s->out->buffer_of[out->id] = s->out->buffer_of[stmt->args[0].value->id];
-    } else if (!(stmt->op->traits & TH_DATA_SIZE) &&
-               stmt->op->op != TH_OP_cond) {
+    } else if (!(stmt->op->traits & TH_MAKES)) {
       slab_own(s, out);
     }
   }
@@ -164,19 +163,10 @@ void th_slab_find(const th_trace *trace, th_slab_buffers *out) {
     }
   }
   out->steps = s.step;
-  const th_arg *result = &trace->result;
-  bool split = result->kind == TH_ARG_DICT;
-  for (uint32_t i = 0; split && i < result->count; i++) {
-    if (strcmp(result->keys[i], "mutated") == 0) { // copied to the inputs
-      th_arg_values(&result->items[i], slab_to_the_end, &s);
-    }
+  const th_arg *output = th_trace_result(trace, "output");
+  const th_arg *mutated = th_trace_result(trace, "mutated");
+  if (output && mutated) { // copied to the inputs
+    th_arg_values(mutated, slab_to_the_end, &s);
   }
-  for (uint32_t i = 0; split && i < result->count; i++) {
-    if (strcmp(result->keys[i], "mutated") != 0) {
-      th_arg_values(&result->items[i], slab_outside, &s);
-    }
-  }
-  if (!split) {
-    th_arg_values(result, slab_outside, &s);
-  }
+  th_arg_values(output ? output : &trace->result, slab_outside, &s);
 }

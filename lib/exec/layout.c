@@ -170,21 +170,11 @@ static void layout_mutated(th_program *p, const th_arg *dict) {
 }
 
 static void layout_result(th_program *p) {
-  const th_arg *result = &p->trace->result;
-  bool split = false;
-  for (uint32_t i = 0; result->kind == TH_ARG_DICT && i < result->count; i++) {
-    if (strcmp(result->keys[i], "output") == 0) {
-      layout_leaves(p, &result->items[i]);
-      split = true;
-    }
-  }
-  for (uint32_t i = 0; split && i < result->count; i++) {
-    if (strcmp(result->keys[i], "mutated") == 0) {
-      layout_mutated(p, &result->items[i]);
-    }
-  }
-  if (!split) {
-    layout_leaves(p, result);
+  const th_arg *output = th_trace_result(p->trace, "output");
+  const th_arg *mutated = th_trace_result(p->trace, "mutated");
+  layout_leaves(p, output ? output : &p->trace->result);
+  if (output && mutated) {
+    layout_mutated(p, mutated);
   }
 }
 

@@ -155,7 +155,7 @@ const th_claim *th_executor_claim(const th_executor *executor,
 
 bool th_executor_can_fuse(const th_executor *executor, const th_stmt *stmt,
                           const char **reason) {
-  enum { NEVER = TH_DATA_SIZE | TH_EFFECT | TH_STRUCT };
+  enum { NEVER = TH_MAKES | TH_EFFECT | TH_STRUCT };
   if (!executor->can_fuse) {
     return false;
   }

@@ -216,8 +216,7 @@ static th_status run_lazy_value(th_frame *call, const th_value *value) {
 
 static th_status run_lazy_step(th_frame *call, uint32_t index) {
   const th_stmt *stmt = call->program->steps[index].stmt;
-  bool made_by_step =
-      stmt->op->traits & TH_DATA_SIZE || stmt->op->op == TH_OP_cond;
+  bool made_by_step = stmt->op->traits & TH_MAKES;
   for (uint16_t i = 0; i < stmt->out_count && !made_by_step; i++) {
     if (stmt->outs[i]) {
       TH_TRY(run_lazy_value(call, stmt->outs[i]));

@@ -30,6 +30,9 @@ enum {
   TH_DATA_SIZE = 1 << 13, // the shape depends on data
   TH_CONCAT = 1 << 14,    // anchors of the *_cat executors
   TH_GUARD = 1 << 15,     // only in prologues
+  TH_CHECKS = 1 << 16,    // may stop a call: an index, a divisor, a condition
+  TH_MAKES = 1 << 17,     // memory, sizes or numbers come with its run
+  TH_CONTROL = 1 << 18,   // the program runs it, no executor does
 };
 
 // Kinds of parameters, as the schema letters say.

@@ -269,6 +269,16 @@ void th_type_print(th_buffer *buffer, const th_type *type) {
   }
 }
 
+const th_arg *th_trace_result(const th_trace *trace, const char *part) {
+  const th_arg *result = &trace->result;
+  for (uint32_t i = 0; result->kind == TH_ARG_DICT && i < result->count; i++) {
+    if (strcmp(result->keys[i], part) == 0) {
+      return &result->items[i];
+    }
+  }
+  return NULL;
+}
+
 // ---- arguments
 
 static th_arg trace_sequence(th_ir *ir, th_arg_kind kind, const th_arg *items,

@@ -217,6 +217,9 @@ th_status th_build_args(th_builder *b, const th_op_info *op, const th_arg *args,
 
 // ---- copying, for passes
 
+// The part 'output' or 'mutated' of what a trace returns; NULL: it has none.
+const th_arg *th_trace_result(const th_trace *trace, const char *part);
+
 // Maps the values of one trace to those of the next.
 typedef struct th_remap {
   const th_trace *from;

@@ -463,7 +463,7 @@ static void verify_find_symbols(verifier *v) {
   }
   for (v->clock = 1; v->clock <= trace->stmt_count; v->clock++) {
     const th_stmt *stmt = trace->stmts[v->clock - 1];
-    bool makes = stmt->op->traits & TH_DATA_SIZE || stmt->op->op == TH_OP_cond;
+    bool makes = stmt->op->traits & TH_MAKES;
     for (uint16_t i = 0; makes && i < stmt->out_count; i++) {
       const th_type *type = stmt->outs[i] ? &stmt->outs[i]->type : NULL;
       if (type && type->kind == TH_KIND_NUMBER) {
