@@ -4,18 +4,12 @@
 
 #include "extend.h"
 
+#include "base/clock.h"
 #include "base/file.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
-
-static int64_t compile_now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
 
 // ---- around the passes
 
@@ -97,10 +91,10 @@ static th_status compile_passes(compile_args *a) {
   const char *names = o->executors ? o->executors : th_executor_default(TH_CPU);
   TH_TRY(th_executor_resolve(a->ctx, &p.ir->arena, names, &p.executors));
   compile_dump(&w, "input", a->trace);
-  int64_t start = compile_now();
+  int64_t start = th_clock_ns();
   TH_TRY(th_manager_run(&p, o->passes ? o->passes : "default", &w.manager,
                         a->trace, &a->out->history));
-  a->out->passes_ns = compile_now() - start;
+  a->out->passes_ns = th_clock_ns() - start;
   return w.status;
 }
 
@@ -112,10 +106,10 @@ static th_status compile_run(void *user) {
                                 .after = a->options->after,
                                 .user = a->options->user};
   TH_TRY(compile_passes(a));
-  int64_t start = compile_now();
+  int64_t start = th_clock_ns();
   TH_TRY(th_program_new(a->ctx, out->history.traces[out->history.count - 1],
                         &options, &out->program));
-  out->codegen_ns = compile_now() - start;
+  out->codegen_ns = th_clock_ns() - start;
   th_program_profile(out->program, a->options->profile);
   return TH_OK;
 }

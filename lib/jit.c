@@ -14,11 +14,11 @@
 #include "tracer.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "thunder/transform.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 typedef struct jit_entry {
   th_entry *entry;
@@ -46,12 +46,6 @@ typedef struct jit_function {
   _Atomic(jit_table *) table;
   jit_entry *entries;
 } jit_function;
-
-static int64_t jit_now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
 
 static th_status jit_no_memory(th_context *ctx) {
   return th_error(ctx, TH_NO_MEMORY, TH_NOWHERE, "out of memory");
@@ -355,9 +349,9 @@ static th_status jit_compile_as(th_callable *callable, const th_leaf *inputs,
                  .count = count,
                  .symbolic = symbolic,
                  .ir = th_ir_new(f->work)};
-  int64_t start = jit_now();
+  int64_t start = th_clock_ns();
   th_status status = j.ir ? jit_run_function(&j) : TH_NO_MEMORY;
-  callable->trace_ns += jit_now() - start;
+  callable->trace_ns += th_clock_ns() - start;
   jit_entry *e = status == TH_OK ? th_calloc(1, sizeof *e) : NULL;
   if (!e) {
     th_ir_release(j.ir);

@@ -1,9 +1,10 @@
 // The pass manager: runs passes by name and keeps every trace.
 #include "passes/pass.h"
+
+#include "base/clock.h"
 #include "passes/slab.h"
 
 #include <string.h>
-#include <time.h>
 
 const th_pass_info th_passes[] = {
 #define PASS(name, summary) {#name, summary, th_pass_##name},
@@ -20,12 +21,6 @@ const th_pass_info *th_pass_find(const char *name, size_t length) {
     }
   }
   return NULL;
-}
-
-static int64_t manager_now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
 void th_history_push(th_ir *ir, th_history *history, const th_trace *trace,
@@ -145,9 +140,9 @@ th_status th_manager_run_pass(th_pipeline *p, const th_pass_info *pass,
                               th_history *history) {
   const th_trace *in = history->traces[history->count - 1];
   th_trace *out = NULL;
-  int64_t start = manager_now();
+  int64_t start = th_clock_ns();
   th_status status = manager_apply(p, pass, in, &out);
-  int64_t took = manager_now() - start;
+  int64_t took = th_clock_ns() - start;
   if (status != TH_OK) {
     if (th_last_status(p->ir->ctx) == TH_OK) {
       th_error(p->ir->ctx, status, TH_NOWHERE, "pass '%s': %s", pass->name,

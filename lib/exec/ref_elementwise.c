@@ -3,6 +3,8 @@
 // 53 bits are more than twice 24 and two.
 #include "exec/ref.h"
 
+#include "base/integer.h"
+
 #include <math.h>
 
 typedef double (*ref_unary_fn)(double x);
@@ -242,18 +244,6 @@ static bool ref_pow_number(double x, double p, double *out) {
   return true;
 }
 
-static int64_t ref_pow_int(int64_t base, int64_t exponent) {
-  uint64_t r = 1, b = (uint64_t)base;
-  if (exponent < 0) {
-    return base == 1 ? 1 : base == -1 ? (exponent % 2 ? -1 : 1) : 0;
-  }
-  for (; exponent; exponent >>= 1) {
-    r *= exponent & 1 ? b : 1;
-    b *= b;
-  }
-  return (int64_t)r;
-}
-
 static int64_t ref_shift_left(int64_t x, int64_t y, int bits) {
   return y < 0 || y >= bits ? 0 : (int64_t)((uint64_t)x << y);
 }
@@ -263,21 +253,15 @@ static int64_t ref_shift_right(int64_t x, int64_t y, int bits) {
 }
 
 static int64_t ref_divide_int(th_op op, int64_t x, int64_t y) {
-  if (y == -1) { // the least integer has no positive twin: it wraps
-    bool quotient = op == TH_OP_floor_divide || op == TH_OP_trunc_divide;
-    return quotient ? (int64_t)(0 - (uint64_t)x) : 0;
-  }
-  int64_t q = x / y, r = x % y;
-  bool adjust = r != 0 && (r < 0) != (y < 0);
   switch (op) {
   case TH_OP_floor_divide:
-    return q - adjust;
-  case TH_OP_trunc_divide:
-    return q;
+    return th_int_floordiv(x, y);
   case TH_OP_remainder:
-    return adjust ? r + y : r;
+    return th_int_mod(x, y);
+  case TH_OP_trunc_divide: // the least integer has no positive twin: it wraps
+    return y == -1 ? th_int_floordiv(x, y) : x / y;
   default:
-    return r;
+    return y == -1 ? 0 : x % y;
   }
 }
 
@@ -295,7 +279,7 @@ static int64_t ref_binary_int(th_op op, int64_t x, int64_t y, int bits) {
   case TH_OP_fmod:
     return ref_divide_int(op, x, y);
   case TH_OP_pow:
-    return ref_pow_int(x, y);
+    return th_int_pow(x, y);
   case TH_OP_maximum:
   case TH_OP_fmax:
     return x > y ? x : y;

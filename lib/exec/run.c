@@ -2,11 +2,11 @@
 #include "exec/program_impl.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/pool.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 th_status th_frame_error(th_frame *call, const th_stmt *stmt, th_status status,
                          const char *fmt, ...) {
@@ -375,12 +375,6 @@ static th_status run_step_assert(th_frame *call, const th_step *step) {
 
 // ---- steps
 
-static int64_t run_now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 static void run_watch(th_frame *call, const th_step *step, bool after) {
   const th_program_options *o = &call->program->options;
   const th_view *views[256];
@@ -425,7 +419,7 @@ static th_status run_steps(th_frame *call) {
   th_program *p = call->program;
   bool watch = p->options.before || p->options.after;
   for (uint32_t i = 0; i < p->step_count; i++) {
-    int64_t start = p->profiling ? run_now() : 0;
+    int64_t start = p->profiling ? th_clock_ns() : 0;
     if (p->data_sizes) {
       TH_TRY(run_lazy_step(call, i));
     }
@@ -437,7 +431,7 @@ static th_status run_steps(th_frame *call) {
       run_watch(call, &p->steps[i], true);
     }
     if (p->profiling) {
-      p->steps[i].nanoseconds += run_now() - start;
+      p->steps[i].nanoseconds += th_clock_ns() - start;
       p->steps[i].calls++;
     }
   }

@@ -7,6 +7,7 @@
 #include "ir/expr.h"
 
 #include "base/alloc.h"
+#include "base/integer.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -404,33 +405,6 @@ static void expr_divide(th_ir *ir, const th_expr *a, const th_expr *b,
 
 // ---- constants
 
-static int64_t expr_floordiv_int(int64_t a, int64_t b) {
-  if (b == -1) {
-    return (int64_t)(0 - (uint64_t)a);
-  }
-  return a / b - ((a % b != 0) && ((a < 0) != (b < 0)));
-}
-
-static int64_t expr_mod_int(int64_t a, int64_t b) {
-  if (b == -1) {
-    return 0;
-  }
-  int64_t r = a % b;
-  return r != 0 && ((r < 0) != (b < 0)) ? r + b : r;
-}
-
-static int64_t expr_pow_int(int64_t base, int64_t exponent) {
-  uint64_t r = 1, b = (uint64_t)base;
-  if (exponent < 0) {
-    return base == 1 ? 1 : base == -1 ? (exponent % 2 ? -1 : 1) : 0;
-  }
-  for (; exponent; exponent >>= 1) {
-    r *= exponent & 1 ? b : 1;
-    b *= b;
-  }
-  return (int64_t)r;
-}
-
 static double expr_as_float(const th_expr *e, th_scalar v) {
   return e->dtype == TH_F64 ? v.f : (double)v.i;
 }
@@ -493,13 +467,13 @@ static bool expr_apply_int(th_expr_op op, int64_t a, int64_t b,
     out->i = (int64_t)((uint64_t)a * (uint64_t)b);
     return true;
   case TH_X_FLOORDIV:
-    out->i = b ? expr_floordiv_int(a, b) : 0;
+    out->i = b ? th_int_floordiv(a, b) : 0;
     return b != 0;
   case TH_X_MOD:
-    out->i = b ? expr_mod_int(a, b) : 0;
+    out->i = b ? th_int_mod(a, b) : 0;
     return b != 0;
   case TH_X_POW:
-    out->i = expr_pow_int(a, b);
+    out->i = th_int_pow(a, b);
     return true;
   case TH_X_MIN:
     out->i = a < b ? a : b;
@@ -661,7 +635,7 @@ static const th_expr *expr_make_floordiv(th_ir *ir, const th_expr *a,
   const th_expr *args[] = {rest, b};
   if (th_is_const(rest) && th_is_const(b)) {
     return th_expr_add(ir, quotient,
-                       th_int(ir, expr_floordiv_int(rest->i, b->i)));
+                       th_int(ir, th_int_floordiv(rest->i, b->i)));
   }
   return th_expr_add(ir, quotient,
                      expr_intern(ir, &(th_expr){.op = TH_X_FLOORDIV,
@@ -687,7 +661,7 @@ static const th_expr *expr_make_mod(th_ir *ir, const th_expr *a,
     return rest;
   }
   if (th_is_const(rest) && th_is_const(b)) {
-    return th_int(ir, expr_mod_int(rest->i, b->i));
+    return th_int(ir, th_int_mod(rest->i, b->i));
   }
   const th_expr *args[] = {rest, b};
   return expr_intern(
