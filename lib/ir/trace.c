@@ -43,9 +43,9 @@ static const char *trace_legal(th_ir *ir, const char *wanted) {
   return legal;
 }
 
-// `wanted`, or wanted_1, wanted_2, ...; t0, t1, ... when NULL.
+// `wanted`, or wanted_1, wanted_2, ...; t0, t1, ... when NULL or empty.
 static const char *trace_unique(th_trace *trace, const char *wanted) {
-  wanted = wanted ? trace_legal(trace->ir, wanted) : NULL;
+  wanted = wanted && *wanted ? trace_legal(trace->ir, wanted) : NULL;
   if (wanted && !th_map_get(&trace->names, wanted)) {
     return th_ir_string(trace->ir, wanted);
   }
@@ -89,7 +89,11 @@ th_value *th_trace_input(th_trace *trace, const th_type *type, const char *name,
 }
 
 void th_value_rename(th_trace *trace, th_value *value, const char *name) {
-  if (!value->input && !th_map_get(&trace->names, name)) {
+  if (value->input || !*name) {
+    return;
+  }
+  name = trace_legal(trace->ir, name);
+  if (!th_map_get(&trace->names, name)) {
     value->name = th_ir_string(trace->ir, name);
     th_map_put(&trace->names, value->name, value);
   }

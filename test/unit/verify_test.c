@@ -69,6 +69,17 @@ static th_value *verify_value(th_trace *trace, const char *name) {
 
 Test(verify, good) { verify_expect(verify_text, NULL, ""); }
 
+// A name from elsewhere becomes one that is read back.
+SPOILS(rename, "") {
+  th_value *a = verify_value(trace, "a");
+  th_value_rename(trace, a, "break");
+  cr_expect_str_eq(a->name, "break_");
+  th_value_rename(trace, a, "");
+  cr_expect_str_eq(a->name, "break_");
+  th_value *empty = th_trace_value(trace, &a->type, "");
+  cr_expect_str_eq(empty->name, "t5");
+}
+
 SPOILS(order, "error: add: 'b' is used before it is made\n") {
   trace->stmts[0]->args[0].value = verify_value(trace, "b");
 }
