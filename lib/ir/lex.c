@@ -350,3 +350,7 @@ bool th_text_is_reserved(const char *text, size_t size) {
   }
   return false;
 }
+
+bool th_text_is_word(const char *text, size_t size) {
+  return th_text_is_name(text, size) && !th_text_is_reserved(text, size);
+}

@@ -48,5 +48,7 @@ void th_text_word(th_buffer *out, const char *text);
 bool th_text_is_name(const char *text, size_t size);
 // Words that mean something else: no value can have them as its name.
 bool th_text_is_reserved(const char *text, size_t size);
+// A name that is not reserved.
+bool th_text_is_word(const char *text, size_t size);
 
 #endif

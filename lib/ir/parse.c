@@ -499,13 +499,24 @@ static th_status parse_def(th_parser *p, th_trace **out_trace) {
 
 // ---- a whole text
 
+// Up to what the printer would not write.
+static const char *parse_provenance(th_parser *p) {
+  const char *stop = p->lex.at;
+  while (stop < p->lex.stop && *stop && *stop != '\r') {
+    stop++;
+  }
+  while (stop[-1] == ' ') { // a word stands before it
+    stop--;
+  }
+  return th_arena_strndup(&p->ir->arena, p->lex.at, (size_t)(stop - p->lex.at));
+}
+
 // Comments before the def; the last one that says who made the trace counts.
 static const char *parse_head(th_parser *p) {
   const char *provenance = NULL;
   for (; p->more && p->lex.comment; th_parse_next(p)) {
     if (parse_at(p, "Constructed")) {
-      provenance = th_arena_strndup(&p->ir->arena, p->lex.at,
-                                    (size_t)(p->lex.stop - p->lex.at));
+      provenance = parse_provenance(p);
     }
   }
   return provenance;

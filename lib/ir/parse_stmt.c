@@ -152,6 +152,11 @@ static th_status stmt_read_callee(th_parser *p, stmt_text *s) {
   if (!s->op && dot && dot > text) {
     size_t n = (size_t)(dot - text);
     s->no_executor = n == 1 && *text == '_';
+    if (!s->no_executor && !th_text_is_word(text, n)) {
+      return TH_PARSE_ERROR_AT(p, TH_PARSE, s->loc,
+                               "'%.*s' cannot be the name of an executor",
+                               (int)(n < 100 ? n : 100), text);
+    }
     s->executor =
         s->no_executor
             ? NULL
@@ -584,7 +589,7 @@ static th_status stmt_make_region(th_parser *p, const stmt_text *s, int level,
   if (body.has_errors || th_parse_full(p)) {
     return TH_PARSE;
   }
-  if (body.count == 0 || !th_text_is_name(s->label, strlen(s->label))) {
+  if (body.count == 0 || !th_text_is_word(s->label, strlen(s->label))) {
     return stmt_unknown(p, s);
   }
   stmt->body = body.stmts;

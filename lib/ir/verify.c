@@ -122,8 +122,7 @@ static void verify_read(void *user, th_value *value) {
 
 // A name that is read back as itself.
 static void verify_word(verifier *v, const char *what, const char *name) {
-  if (!name || !th_text_is_name(name, strlen(name)) ||
-      th_text_is_reserved(name, strlen(name))) {
+  if (!name || !th_text_is_word(name, strlen(name))) {
     verify_error(v, "'%s' cannot be the name of %s", name ? name : "", what);
   }
 }
@@ -348,8 +347,7 @@ static void verify_stmt(verifier *v, const th_stmt *stmt);
 
 static void verify_label(verifier *v, const th_stmt *stmt) {
   size_t size = stmt->label ? strlen(stmt->label) : 0;
-  if (!size || !th_text_is_name(stmt->label, size) ||
-      th_text_is_reserved(stmt->label, size) ||
+  if (!size || !th_text_is_word(stmt->label, size) ||
       th_op_find(v->ctx, stmt->label, size)) {
     verify_error(v, "'%s' cannot be the label of a region",
                  size ? stmt->label : "");
@@ -414,9 +412,8 @@ static void verify_region(verifier *v, const th_stmt *stmt) {
 static void verify_stmt(verifier *v, const th_stmt *stmt) {
   v->stmt = stmt;
   v->clock++;
-  if (stmt->executor &&
-      !th_text_is_name(stmt->executor, strlen(stmt->executor))) {
-    verify_error(v, "'%s' cannot be the name of an executor", stmt->executor);
+  if (stmt->executor) {
+    verify_word(v, "an executor", stmt->executor);
   }
   uint32_t before = *v->errors;
   if (stmt->op->op != TH_OP_del) {
