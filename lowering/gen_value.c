@@ -199,22 +199,29 @@ static LLVMValueRef value_float(th_gen *g, const th_node *node,
 
 // ---- elementwise, integers and booleans
 
-static LLVMIntPredicate value_int_predicate(th_op op, bool is_unsigned) {
+static bool value_int_predicate(th_op op, bool is_unsigned,
+                                LLVMIntPredicate *out) {
   switch (op) {
   case TH_OP_eq:
-    return LLVMIntEQ;
+    *out = LLVMIntEQ;
+    return true;
   case TH_OP_ne:
-    return LLVMIntNE;
+    *out = LLVMIntNE;
+    return true;
   case TH_OP_lt:
-    return is_unsigned ? LLVMIntULT : LLVMIntSLT;
+    *out = is_unsigned ? LLVMIntULT : LLVMIntSLT;
+    return true;
   case TH_OP_le:
-    return is_unsigned ? LLVMIntULE : LLVMIntSLE;
+    *out = is_unsigned ? LLVMIntULE : LLVMIntSLE;
+    return true;
   case TH_OP_gt:
-    return is_unsigned ? LLVMIntUGT : LLVMIntSGT;
+    *out = is_unsigned ? LLVMIntUGT : LLVMIntSGT;
+    return true;
   case TH_OP_ge:
-    return is_unsigned ? LLVMIntUGE : LLVMIntSGE;
+    *out = is_unsigned ? LLVMIntUGE : LLVMIntSGE;
+    return true;
   default:
-    return (LLVMIntPredicate)0;
+    return false;
   }
 }
 
@@ -306,8 +313,10 @@ static LLVMValueRef value_int_simple(th_gen *g, const th_node *node,
   case TH_OP_isfinite:
     return LLVMConstAllOnes(value_like(a[0], e->i1));
   default: {
-    LLVMIntPredicate p = value_int_predicate(node->op, is_unsigned);
-    return p ? th_emit_icmp(e, p, a[0], a[1]) : NULL;
+    LLVMIntPredicate p = LLVMIntEQ;
+    return value_int_predicate(node->op, is_unsigned, &p)
+               ? th_emit_icmp(e, p, a[0], a[1])
+               : NULL;
   }
   }
 }

@@ -230,10 +230,11 @@ void th_special_as_strided_scatter(th_nest *n, const th_stmt *stmt) {
   const th_value *x = th_operand(stmt, 0), *src = th_operand(stmt, 1);
   const th_expr *dims[TH_MAX_RANK], *index[TH_MAX_RANK], *at[TH_MAX_RANK];
   rule_copy_first(n, stmt);
-  th_var_set vars = rule_ranges(n, rule_shape(n, src, dims), dims, index);
+  uint8_t rank = rule_shape(n, src, dims);
+  th_var_set vars = rule_ranges(n, rank, dims, index);
   const th_expr *linear = th_nest_num(n, stmt, 4);
   linear = linear ? linear : th_int(n->ir, 0);
-  for (uint8_t i = 0; i < src->type.rank; i++) {
+  for (uint8_t i = 0; i < rank; i++) {
     const th_expr *stride = th_nest_import(n, stmt->args[3].items[i].num);
     linear = th_expr_add(n->ir, linear, th_expr_mul(n->ir, index[i], stride));
   }

@@ -40,7 +40,7 @@ static void cse_key_arg(th_buffer *key, const th_arg *arg) {
 
 static th_stmt *cse_find(th_map *seen, th_buffer *key, const th_stmt *stmt) {
   key->size = 0;
-  th_buffer_append(key, (const char *)&stmt->op, sizeof stmt->op);
+  th_buffer_append(key, (const char *)&stmt->op, sizeof(void *));
   th_buffer_append(key, (const char *)&stmt->executor, sizeof(void *));
   for (uint16_t i = 0; i < stmt->arg_count; i++) {
     cse_key_arg(key, &stmt->args[i]);

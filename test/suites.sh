@@ -19,6 +19,7 @@ conformance-host | full  | suite_models build release --executors host
 guard-pages      | full  | suite_guard_pages
 roundtrip        | full  | suite_roundtrip
 headers          | full  | suite_headers
+tidy             | full  | suite_tidy
 package          | full  | suite_package
 clang            | full  | suite_unit build-clang clang
 asan-planted     | full  | suite_planted
@@ -30,7 +31,6 @@ hostile          | full  | suite_hostile build release
 asan-hostile     | full  | suite_hostile build-asan asan
 threads          | full  | suite_threads
 fuzz             | full  | suite_fuzz
-tidy             | long  | suite_tidy
 ops-ref          | long  | suite_ops build release --executors ref
 ops-host         | long  | suite_ops build release --executors host
 asan-conformance | long  | suite_models build-asan asan --executors host

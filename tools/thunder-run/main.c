@@ -268,8 +268,9 @@ static th_status run_timed(th_context *ctx, const run_options *o,
   }
   if (status == TH_OK) {
     qsort(times, (size_t)o->time, sizeof *times, run_compare);
+    size_t middle = (size_t)o->time / 2;
     printf("time: %" PRId64 " calls, median %.3f ms, best %.3f ms\n", o->time,
-           (double)times[o->time / 2] / 1e6, (double)times[0] / 1e6);
+           (double)times[middle] / 1e6, (double)times[0] / 1e6);
   } else {
     run_report(ctx);
   }
