@@ -1,4 +1,5 @@
-// One region as a trace of its own.
+// One region, or a kernel of one, as a trace of its own.  Weights among its
+// inputs keep their FQNs, so that it runs with those of an archive.
 //
 // Its statements lose what passes have added (executors, kernels, places in
 // the slab), so that the trace can be compiled again from the beginning.
@@ -6,27 +7,37 @@
 
 #include <string.h>
 
-static const th_stmt *extract_find(const th_trace *trace, const char *label) {
-  for (uint32_t i = 0; i < trace->stmt_count; i++) {
-    const th_stmt *stmt = trace->stmts[i];
+static const th_stmt *extract_find(th_stmt *const *stmts, uint32_t count,
+                                   const char *label) {
+  for (uint32_t i = 0; i < count; i++) {
+    const th_stmt *stmt = stmts[i];
     if (stmt->label && strcmp(stmt->label, label) == 0) {
+      return stmt;
+    }
+    stmt = extract_find(stmt->body, stmt->body_count, label);
+    if (stmt) {
       return stmt;
     }
   }
   return NULL;
 }
 
+static void extract_list(th_buffer *out, th_stmt *const *stmts,
+                         uint32_t count) {
+  for (uint32_t i = 0; i < count; i++) {
+    if (stmts[i]->label) {
+      th_buffer_printf(out, "%s%s", out->size ? ", " : "", stmts[i]->label);
+    }
+    extract_list(out, stmts[i]->body, stmts[i]->body_count);
+  }
+}
+
 static th_status extract_missing(const th_trace *trace, const char *label) {
   th_buffer known;
   th_buffer_init(&known, &trace->ir->arena);
-  for (uint32_t i = 0; i < trace->stmt_count; i++) {
-    if (trace->stmts[i]->label) {
-      th_buffer_printf(&known, "%s%s", known.size ? ", " : "",
-                       trace->stmts[i]->label);
-    }
-  }
+  extract_list(&known, trace->stmts, trace->stmt_count);
   return th_error(trace->ir->ctx, TH_NOT_FOUND, TH_NOWHERE,
-                  "there is no region '%s'; there %s%s", label,
+                  "there is no region or kernel '%s'; there %s%s", label,
                   known.size ? "are " : "are none", known.data);
 }
 
@@ -40,7 +51,7 @@ static void extract_input(void *user, th_value *value) {
   if (!state->remap.map[value->id]) {
     th_type type = value->type;
     state->remap.map[value->id] =
-        th_trace_input(state->to, &type, value->name, NULL);
+        th_trace_input(state->to, &type, value->name, value->input);
   }
 }
 
@@ -68,12 +79,13 @@ static void extract_body(extract_state *state, const th_stmt *stmt) {
 
 th_status opt_extract(const th_trace *trace, const char *label,
                       th_trace **out_trace) {
-  const th_stmt *region = extract_find(trace, label);
+  const th_stmt *region = extract_find(trace->stmts, trace->stmt_count, label);
   if (!region) {
     return extract_missing(trace, label);
   }
   th_ir *ir = trace->ir;
   extract_state state = {.to = th_trace_like(trace)};
+  state.to->slab_size = -1;
   th_builder b;
   th_builder_init(&b, state.to);
   th_remap_init(&state.remap, trace, &b);
