@@ -3,6 +3,7 @@
 #include "ir/lex.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 // ---- traces and values
@@ -25,6 +26,7 @@ th_trace *th_trace_like(const th_trace *trace) {
   next->has_autocast = trace->has_autocast;
   next->autocast = trace->autocast;
   next->slab_size = trace->slab_size;
+  next->next_number = trace->next_number;
   return next;
 }
 
@@ -43,14 +45,28 @@ static const char *trace_legal(th_ir *ir, const char *wanted) {
   return legal;
 }
 
-// `wanted`, or wanted_1, wanted_2, ...; t0, t1, ... when NULL or empty.
+// No trace that is made from this one gives the number of t7 to another value.
+static void trace_count_number(th_trace *trace, const char *name) {
+  enum { DIGITS = 8 };
+  size_t digits = name[0] == 't' ? strspn(name + 1, "0123456789") : 0;
+  if (digits && digits <= DIGITS && !name[1 + digits]) {
+    uint32_t number = (uint32_t)strtoul(name + 1, NULL, 10);
+    if (trace->next_number <= number) {
+      trace->next_number = number + 1;
+    }
+  }
+}
+
+// `wanted`, or wanted_1, wanted_2, ...; a new number (t7) when NULL or empty.
 static const char *trace_unique(th_trace *trace, const char *wanted) {
   wanted = wanted && *wanted ? trace_legal(trace->ir, wanted) : NULL;
   if (wanted && !th_map_get(&trace->names, wanted)) {
+    trace_count_number(trace, wanted);
     return th_ir_string(trace->ir, wanted);
   }
-  uint32_t i = wanted ? 1 : trace->value_count - 1 - trace->input_count;
-  for (;; i++) {
+  uint32_t made = trace->value_count - 1 - trace->input_count;
+  uint32_t number = made > trace->next_number ? made : trace->next_number;
+  for (uint32_t i = wanted ? 1 : number;; i++) {
     char name[256];
     if (wanted) {
       snprintf(name, sizeof name, "%.200s_%u", wanted, i);
@@ -58,6 +74,7 @@ static const char *trace_unique(th_trace *trace, const char *wanted) {
       snprintf(name, sizeof name, "t%u", i);
     }
     if (!th_map_get(&trace->names, name)) {
+      trace_count_number(trace, name);
       return th_ir_string(trace->ir, name);
     }
   }

@@ -143,7 +143,8 @@ struct th_trace {
   uint32_t stmt_count, stmt_cap;
   th_value **values; // values[0] is NULL
   uint32_t value_count, value_cap;
-  th_map names;  // name -> th_value
+  th_map names;         // name -> th_value
+  uint32_t next_number; // of a value without a name of its own: t7
   th_arg result; // what is returned: usually {'output': ..., 'mutated': {...}}
   int64_t slab_size; // -1: not planned
 };
@@ -158,7 +159,8 @@ static inline bool th_stmt_is_whole(const th_stmt *stmt) {
          stmt->body[0]->op->op != TH_OP_kernel;
 }
 
-// Adds a value; the name is made unique (x, x_1, ...); NULL: t0, t1, ...
+// Adds a value; the name is made unique (x, x_1, ...); NULL: t0, t1, ..., a
+// number that neither this trace nor one it was made from has given before.
 th_value *th_trace_value(th_trace *trace, const th_type *type,
                          const char *name);
 th_value *th_trace_input(th_trace *trace, const th_type *type, const char *name,
