@@ -101,7 +101,7 @@ static th_statistics layers_compile(int depth) {
   th_callable *f = NULL;
   th_tensor *x = NULL, *y = NULL;
   const int64_t dims[] = {1, LENGTH, DIM};
-  th_statistics s = {.size = sizeof s};
+  th_statistics s = TH_STATISTICS_INIT;
   if (layers_module(ctx, depth, &module) ||
       th_jit(ctx, layers_model, &depth, module, 1, &options, &f) ||
       th_tensor_new(ctx, TH_F32, 3, dims, &x) || th_call(f, &x, 1, &y, 1)) {

@@ -142,7 +142,7 @@ int main(void) {
     th_tensor_release(x);
     th_tensor_release(y);
   }
-  th_statistics s = {.size = sizeof s};
+  th_statistics s = TH_STATISTICS_INIT;
   if (status == TH_OK) {
     const char *const *texts;
     size_t count = th_last_traces(f, TH_TRACES_COMPUTATION, &texts);

@@ -317,18 +317,18 @@ th_status th_entry_call(th_callable *callable, th_entry *entry,
 th_status th_call_leaves(th_callable *callable, const th_call_options *options,
                          const th_leaf *inputs, size_t input_count,
                          th_leaf *outputs, size_t output_count) {
-  th_call_args call = {.ctx = callable->ctx,
-                       .threads = callable->options.threads,
+  th_call_options own = TH_CALL_OPTIONS_INIT;
+  if (options) {
+    size_t n = options->size;
+    memcpy(&own, options, n < sizeof own ? n : sizeof own);
+  }
+  th_call_args call = {.ctx = own.diagnostics ? own.diagnostics : callable->ctx,
+                       .threads = own.threads ? own.threads
+                                              : callable->options.threads,
                        .inputs = inputs,
                        .input_count = input_count,
                        .outputs = outputs,
                        .output_count = output_count};
-  if (options && options->diagnostics) {
-    call.ctx = options->diagnostics;
-  }
-  if (options && options->threads) {
-    call.threads = options->threads;
-  }
   return callable->call ? callable->call(callable, &call)
                         : th_entry_call(callable, callable->newest, &call);
 }
@@ -578,7 +578,9 @@ void th_callable_statistics(th_callable *callable, th_statistics *out) {
   if (callable->newest) {
     th_program_stats p;
     th_program_get_stats(callable->newest->compiled.program, &p);
-    s.calls = callable->call ? s.calls : p.calls;
+    if (!callable->call) { // one program for every call
+      s.calls = s.cache_hits = p.calls;
+    }
     s.kernels_compiled = p.kernels_compiled;
     s.kernels_from_disk = p.kernels_from_disk;
     s.kernels_shared = p.kernels_shared;

@@ -356,20 +356,22 @@ th_status th_transform_builtin(const char *name, th_transform_stage stage,
   } own[] = {{"freeze_batch_norm", extend_builtin_freeze},
              {"print", extend_builtin_print}};
   const th_pass_info *pass = th_pass_find(name, strlen(name));
-  *out_transform = (th_transform){
-      .size = sizeof *out_transform, .name = name, .stage = stage};
+  th_transform found = {.size = out_transform->size, .stage = stage};
   if (pass) {
-    out_transform->name = pass->name;
-    out_transform->trace = extend_builtin_pass;
-    out_transform->user = (void *)(uintptr_t)pass;
-    return TH_OK;
+    found.name = pass->name;
+    found.trace = extend_builtin_pass;
+    found.user = (void *)(uintptr_t)pass;
   }
   for (size_t i = 0; i < TH_COUNT(own); i++) {
     if (strcmp(own[i].name, name) == 0) {
-      out_transform->name = own[i].name;
-      out_transform->trace = own[i].fn;
-      return TH_OK;
+      found.name = own[i].name;
+      found.trace = own[i].fn;
     }
   }
-  return TH_NOT_FOUND;
+  if (!found.name) {
+    return TH_NOT_FOUND;
+  }
+  memcpy(out_transform, &found,
+         found.size < sizeof found ? found.size : sizeof found);
+  return TH_OK;
 }

@@ -220,7 +220,10 @@ typedef struct th_statistics {
   // of this function.
   const char *reason;
 } th_statistics;
-// out->size is the caller's: sizeof(th_statistics).
+
+#define TH_STATISTICS_INIT {.size = sizeof(th_statistics)}
+
+// out->size is the caller's.
 TH_API void th_callable_statistics(th_callable *callable, th_statistics *out);
 
 // Who runs what: a row for each executor and operation of the final trace, the

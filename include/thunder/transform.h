@@ -50,10 +50,13 @@ struct th_transform {
   void *user;
 };
 
+#define TH_TRANSFORM_INIT {.size = sizeof(th_transform)}
+
 // The built-in ones: every pass by its name ("dce", "cse", ...), and
 //   freeze_batch_norm   batch norms use their running statistics
 //   print               logs each trace at TH_LOG_INFO
 // They are the same structs; `stage` says where the caller wants it.
+// out_transform->size is the caller's.
 //   TH_NOT_FOUND: no transform of this name
 TH_API th_status th_transform_builtin(const char *name,
                                       th_transform_stage stage,

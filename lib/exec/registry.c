@@ -1,5 +1,6 @@
 // The executors of a context: built-in ones, aliases, a user's.
 #include "exec/executor.h"
+#include "ir/lex.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -203,9 +204,10 @@ static th_status registry_register(void *user) {
   size_t n = a->options->size;
   memcpy(&options, a->options, n < sizeof options ? n : sizeof options);
   registry *r = registry_of(a->ctx);
-  if (!options.name || !*options.name || strpbrk(options.name, ",.: ")) {
+  if (!options.name || !th_text_is_word(options.name, strlen(options.name))) {
     return th_error(a->ctx, TH_INVALID, TH_NOWHERE,
-                    "an executor's name has letters, digits and '_'");
+                    "an executor's name has letters, digits and '_', and is no "
+                    "word of the trace's language");
   }
   if (th_map_get(&r->by_name, options.name) || registry_alias(options.name)) {
     return th_error(a->ctx, TH_INVALID, TH_NOWHERE,

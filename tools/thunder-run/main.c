@@ -427,7 +427,7 @@ static void run_print_trace(th_callable *c) {
 }
 
 static void run_print_compilation(th_callable *c) {
-  th_statistics s = {.size = sizeof s};
+  th_statistics s = TH_STATISTICS_INIT;
   th_callable_statistics(c, &s);
   printf("compiled: passes %.1f ms, kernels %.1f ms (%" PRIu64 " made, %" PRIu64
          " from disk, %" PRIu64 " shared), slab %" PRId64 " bytes\n",

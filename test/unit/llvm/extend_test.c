@@ -463,7 +463,9 @@ Test(extend, built_in_transforms_and_modules) {
                                  .name = "add_bias",
                                  .stage = TH_ON_MODULE,
                                  .module = add_bias,
-                                 .user = dims}};
+                                 .user = dims},
+                                TH_TRANSFORM_INIT,
+                                TH_TRANSFORM_INIT};
   th_set_log(ctx, TH_LOG_INFO, extend_log, &logged);
   OK(th_transform_builtin("print", TH_AFTER_CLAIM, &transforms[1]));
   OK(th_transform_builtin("cse", TH_BEFORE_CLAIM, &transforms[2]));
@@ -502,7 +504,7 @@ static th_status trace_norm(th_tracer *t, th_value *const *in, size_t n,
 }
 
 Test(extend, frozen_batch_norm) {
-  th_transform freeze;
+  th_transform freeze = TH_TRANSFORM_INIT;
   OK(th_transform_builtin("freeze_batch_norm", TH_BEFORE_CLAIM, &freeze));
   for (size_t frozen = 0; frozen < 2; frozen++) {
     th_callable *f = NULL;

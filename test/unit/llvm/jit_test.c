@@ -60,7 +60,7 @@ static void jit_expect(th_callable *f, th_leaf *in, size_t count, double sum) {
 
 static void jit_expect_counts(th_callable *f, uint64_t hits, uint64_t misses,
                               const char *reason) {
-  th_statistics s = {.size = sizeof s};
+  th_statistics s = TH_STATISTICS_INIT;
   th_callable_statistics(f, &s);
   cr_expect_eq(s.cache_hits, hits, "%llu hits",
                (unsigned long long)s.cache_hits);
@@ -149,7 +149,7 @@ static void jit_numbers(th_cache_mode mode, uint64_t hits, uint64_t misses) {
   jit_expect(f, (th_leaf[]){jit_leaf(a), two}, 2, 12);
   jit_expect(f, (th_leaf[]){jit_leaf(a), three}, 2, 15);
   jit_expect(f, (th_leaf[]){jit_leaf(a), whole}, 2, 15);
-  th_statistics s = {.size = sizeof s};
+  th_statistics s = TH_STATISTICS_INIT;
   th_callable_statistics(f, &s);
   cr_expect_eq(s.cache_hits, hits);
   cr_expect_eq(s.cache_misses, misses);
