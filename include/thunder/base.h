@@ -7,6 +7,9 @@
 // calling thread: k callers with t threads each are k * t threads.  After a
 // fork the child runs calls in its only thread, with the same results.  The
 // library may be unloaded while no call is under way.
+//
+// Growth: a structure whose first field is `size` may get fields at its end;
+// TH_..._INIT sets that field.  The others are as large as they will ever be.
 #ifndef THUNDER_BASE_H
 #define THUNDER_BASE_H
 

@@ -247,6 +247,9 @@ Test(user_region, what_cannot_be_fused) {
   executor.fuse = NULL;
   cr_expect_eq(th_executor_register(ctx, &executor), TH_INVALID);
   cr_expect(strstr(th_diagnostics_all(ctx), "can_fuse and fuse go together"));
+  executor.name = "del"; // no trace could be read back
+  cr_expect_eq(th_executor_register(ctx, &executor), TH_INVALID);
+  executor.name = region_executor().name;
   executor.fuse = region_refuse;
   executor.can_fuse = region_take_all;
   cr_expect_eq(th_executor_register(ctx, &executor), TH_OK);
