@@ -12,6 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define FILE_STREAM_MAX ((size_t)4 << 30) // a power of two times 64 KiB
+
 static th_status file_error(th_context *ctx, const char *path,
                             const char *what) {
   return th_error(ctx, errno == ENOMEM ? TH_NO_MEMORY : TH_IO,
@@ -25,6 +27,11 @@ static th_status file_read_all(th_context *ctx, int descriptor,
   size_t size = 0;
   size_t cap = 0;
   for (;;) {
+    if (size == FILE_STREAM_MAX) {
+      th_free(data);
+      return th_error(ctx, TH_IO, (th_loc){.file = path},
+                      "more than 4 GiB without an end, and no regular file");
+    }
     if (size == cap) {
       cap = cap ? cap * 2 : 65536;
       char *more = th_realloc(data, cap);

@@ -7,7 +7,8 @@
 
 // The pages are private: the caller may write to them, and the file does not
 // change.  Something that cannot be mapped (a pipe, a terminal) is read into
-// memory instead.  When another process shortens the file while it is mapped,
+// memory instead,
+// up to 4 GiB of it.  When another process shortens the file while it is mapped,
 // reading the lost part raises SIGBUS, as with every mapped file.
 typedef struct th_file {
   char *data; // never NULL once open

@@ -1,236 +1,15 @@
-// Options, and the way of one run: open, compile, inputs, call, report.
+// The way of one run: open, compile, inputs, call, report.
 #include "run.h"
 
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
-
-enum { EXIT_USAGE = 2 };
-
-static const char usage[] =
-    "usage: thunder-run MODEL.pt2 [options]\n"
-    "       thunder-run TRACE.trace [options]\n"
-    "Compiles and runs a model, or a trace, and prints its outputs.  Without\n"
-    "--inputs, --random and --cases the inputs are those that the model was\n"
-    "exported with, else random ones.\n"
-    "\n"
-    "  --model PROGRAM          a program of the archive (default: the only\n"
-    "                           one, else train_ir, else the first)\n"
-    "  --inputs F.safetensors   inputs by position (in.0, 0) or name\n"
-    "  --sample-inputs          the inputs that the model was exported with\n"
-    "  --random SEED            random inputs\n"
-    "  --outputs F.safetensors  write the outputs (out.0, ...)\n"
-    "  --cases F.safetensors    run recorded cases and compare\n"
-    "  --trace F.trace          run this trace, as printed, with the weights\n"
-    "                           of the archive\n"
-    "  --claims                 print who runs what\n"
-    "  --weights F.safetensors  replace weights by qualified name\n"
-    "  --random-weights SEED    fill weights that the archive leaves out\n"
-    "  --executors LIST         who may run what (default: host,ref)\n"
-    "  --passes LIST            passes instead of the whole pipeline\n"
-    "  --threads N              threads of a call\n"
-    "  --time N                 time N calls\n"
-    "  --compile-only           compile, read no weights, print the times\n"
-    "  --profile                a table of time by step\n"
-    "  --dump-traces DIR        write every trace to DIR\n"
-    "  --print-trace            print the final trace\n"
-    "  --verify-each            check every trace\n"
-    "  --roundtrip-each         read every trace back and compare\n"
-    "  --no-cache               leave the object cache on disk alone\n"
-    "  --quiet                  print results only\n"
-    "  --version, --help\n";
-
-enum run_flag {
-  FLAG_MODEL = 256,
-  FLAG_INPUTS,
-  FLAG_SAMPLE,
-  FLAG_RANDOM,
-  FLAG_OUTPUTS,
-  FLAG_CASES,
-  FLAG_TRACE,
-  FLAG_CLAIMS,
-  FLAG_WEIGHTS,
-  FLAG_RANDOM_WEIGHTS,
-  FLAG_EXECUTORS,
-  FLAG_PASSES,
-  FLAG_THREADS,
-  FLAG_TIME,
-  FLAG_COMPILE,
-  FLAG_PROFILE,
-  FLAG_DUMP,
-  FLAG_PRINT,
-  FLAG_VERIFY,
-  FLAG_ROUNDTRIP,
-  FLAG_NO_CACHE,
-  FLAG_QUIET,
-  FLAG_VERSION,
-  FLAG_HELP,
-};
-
-static const struct option flags[] = {
-    {"model", required_argument, NULL, FLAG_MODEL},
-    {"inputs", required_argument, NULL, FLAG_INPUTS},
-    {"sample-inputs", no_argument, NULL, FLAG_SAMPLE},
-    {"random", required_argument, NULL, FLAG_RANDOM},
-    {"outputs", required_argument, NULL, FLAG_OUTPUTS},
-    {"cases", required_argument, NULL, FLAG_CASES},
-    {"trace", required_argument, NULL, FLAG_TRACE},
-    {"claims", no_argument, NULL, FLAG_CLAIMS},
-    {"weights", required_argument, NULL, FLAG_WEIGHTS},
-    {"random-weights", required_argument, NULL, FLAG_RANDOM_WEIGHTS},
-    {"executors", required_argument, NULL, FLAG_EXECUTORS},
-    {"passes", required_argument, NULL, FLAG_PASSES},
-    {"threads", required_argument, NULL, FLAG_THREADS},
-    {"time", required_argument, NULL, FLAG_TIME},
-    {"compile-only", no_argument, NULL, FLAG_COMPILE},
-    {"profile", no_argument, NULL, FLAG_PROFILE},
-    {"dump-traces", required_argument, NULL, FLAG_DUMP},
-    {"print-trace", no_argument, NULL, FLAG_PRINT},
-    {"verify-each", no_argument, NULL, FLAG_VERIFY},
-    {"roundtrip-each", no_argument, NULL, FLAG_ROUNDTRIP},
-    {"no-cache", no_argument, NULL, FLAG_NO_CACHE},
-    {"quiet", no_argument, NULL, FLAG_QUIET},
-    {"version", no_argument, NULL, FLAG_VERSION},
-    {"help", no_argument, NULL, FLAG_HELP},
-    {NULL, 0, NULL, 0},
-};
-
-static _Noreturn void run_usage(const char *problem) {
-  fprintf(stderr, "thunder-run: %s\n%s", problem, usage);
-  exit(EXIT_USAGE);
-}
-
-static int64_t run_number(const char *text, const char *flag) {
-  char *end = NULL;
-  int64_t value = strtoll(text, &end, 10);
-  if (*text == 0 || *end != 0 || value < 0) {
-    fprintf(stderr, "thunder-run: --%s: '%s' is no number\n", flag, text);
-    exit(EXIT_USAGE);
-  }
-  return value;
-}
 
 void run_report(th_context *ctx) {
   fputs(th_diagnostics_all(ctx), stderr);
   th_diagnostics_clear(ctx);
-}
-
-static void run_flag(run_options *o, int flag, const char *value) {
-  switch (flag) {
-  case FLAG_MODEL:
-    o->program = value;
-    break;
-  case FLAG_INPUTS:
-    o->inputs = value;
-    break;
-  case FLAG_SAMPLE:
-    o->sample_inputs = true;
-    break;
-  case FLAG_RANDOM:
-    o->random_inputs = true;
-    o->seed = (uint64_t)run_number(value, "random");
-    break;
-  case FLAG_OUTPUTS:
-    o->outputs = value;
-    break;
-  case FLAG_CASES:
-    o->cases = value;
-    break;
-  case FLAG_TRACE:
-    o->trace = value;
-    break;
-  case FLAG_CLAIMS:
-    o->claims = true;
-    break;
-  case FLAG_WEIGHTS:
-    o->weights = value;
-    break;
-  case FLAG_RANDOM_WEIGHTS:
-    o->random_weights = true;
-    o->weight_seed = (uint64_t)run_number(value, "random-weights");
-    break;
-  case FLAG_EXECUTORS:
-    o->jit.executors = value;
-    break;
-  case FLAG_PASSES:
-    o->jit.passes = value;
-    break;
-  case FLAG_THREADS:
-    o->jit.threads = (int)run_number(value, "threads");
-    break;
-  case FLAG_TIME:
-    o->time = run_number(value, "time");
-    break;
-  case FLAG_COMPILE:
-    o->jit.compile_only = true;
-    break;
-  case FLAG_PROFILE:
-    o->profile = o->jit.profile = true;
-    break;
-  case FLAG_DUMP:
-    o->jit.dump_traces = value;
-    break;
-  case FLAG_PRINT:
-    o->print_traces = true;
-    break;
-  case FLAG_VERIFY:
-    o->jit.verify_each = true;
-    break;
-  case FLAG_ROUNDTRIP:
-    o->jit.roundtrip_each = true;
-    break;
-  case FLAG_NO_CACHE:
-    o->jit.no_cache = true;
-    break;
-  case FLAG_QUIET:
-    o->quiet = true;
-    break;
-  case FLAG_VERSION:
-    printf("thunder-run %s\n", th_version());
-    exit(0);
-  case FLAG_HELP:
-    fputs(usage, stdout);
-    exit(0);
-  default:
-    fputs(usage, stderr);
-    exit(EXIT_USAGE);
-  }
-}
-
-static bool run_is_text(const char *path) {
-  const char *dot = strrchr(path, '.');
-  return dot && strcmp(dot, ".trace") == 0;
-}
-
-static void run_read_options(int argc, char **argv, run_options *o) {
-  int flag = 0;
-  while ((flag = getopt_long(argc, argv, "", flags, NULL)) >= 0) {
-    run_flag(o, flag, optarg);
-  }
-  if (optind + 1 != argc) {
-    run_usage(optind == argc ? "no model" : "more than one model");
-  }
-  if ((o->inputs != NULL) + o->sample_inputs + o->random_inputs +
-          (o->cases != NULL) >
-      1) {
-    run_usage("--inputs, --sample-inputs, --random and --cases exclude each "
-              "other");
-  }
-  if (o->cases &&
-      (o->outputs || o->time || o->profile || o->jit.compile_only)) {
-    run_usage("--cases goes with none of --outputs, --time, --profile and "
-              "--compile-only");
-  }
-  o->model = argv[optind];
-  if (run_is_text(o->model) &&
-      (o->cases || o->trace || o->program || o->weights || o->random_weights)) {
-    run_usage("--cases, --trace, --model, --weights and --random-weights need "
-              "an archive");
-  }
 }
 
 // ---- timing
@@ -352,17 +131,37 @@ static th_status run_write_outputs(th_context *ctx, const char *path,
   return status;
 }
 
+// A whole text, of a pipe too.
 static char *run_read_file(const char *path, size_t *out_size) {
+  enum { MAX = 1 << 30 };
   FILE *f = fopen(path, "rb");
   char *text = NULL;
-  struct stat info;
-  if (f && fstat(fileno(f), &info) == 0) {
-    text = malloc((size_t)info.st_size + 1);
-    *out_size = text ? fread(text, 1, (size_t)info.st_size, f) : 0;
+  size_t size = 0, capacity = 0;
+  bool more = f != NULL;
+  while (more) {
+    if (size == capacity) {
+      capacity = capacity ? 2 * capacity : 1 << 16;
+      char *grown = capacity <= MAX ? realloc(text, capacity) : NULL;
+      more = grown != NULL;
+      if (!more) {
+        break;
+      }
+      text = grown;
+    }
+    size_t n = fread(text + size, 1, capacity - size, f);
+    size += n;
+    more = n > 0;
   }
+  bool bad = !f || !text || capacity > MAX || ferror(f);
   if (f) {
     fclose(f);
   }
+  if (bad) {
+    free(text);
+    fprintf(stderr, "thunder-run: %s: cannot be read\n", path);
+    return NULL;
+  }
+  *out_size = size;
   return text;
 }
 
@@ -375,7 +174,6 @@ th_status run_compile(th_context *ctx, const run_options *o, th_pt2 *archive,
   }
   char *text = run_read_file(o->trace, &size);
   if (!text) {
-    fprintf(stderr, "thunder-run: %s: cannot be read\n", o->trace);
     return TH_IO;
   }
   th_jit_options jit = o->jit;
@@ -440,7 +238,7 @@ static th_status run_callable(th_context *ctx, const run_options *o,
                               th_pt2 *archive, const char *program,
                               th_callable *c) {
   th_leaf *inputs = NULL;
-  if (o->print_traces) {
+  if (o->print_trace) {
     run_print_trace(c);
   }
   if (o->claims) {
@@ -451,7 +249,7 @@ static th_status run_callable(th_context *ctx, const run_options *o,
     return TH_OK;
   }
   if (!o->inputs && !o->sample_inputs && !o->random_inputs && !o->outputs &&
-      !o->time && o->print_traces) {
+      !o->time && o->print_trace) {
     return TH_OK;
   }
   th_status status = run_make_inputs(ctx, o, archive, program, c, &inputs);
@@ -461,7 +259,7 @@ static th_status run_callable(th_context *ctx, const run_options *o,
   if (status == TH_OK && o->time) {
     status = run_timed(ctx, o, c, inputs);
   }
-  if (status == TH_OK && o->profile) {
+  if (status == TH_OK && o->jit.profile) {
     run_profile(c);
   }
   run_free_leaves(inputs, th_callable_input_count(c));
@@ -473,7 +271,6 @@ static th_status run_text(th_context *ctx, const run_options *o) {
   th_callable *c = NULL;
   char *text = run_read_file(o->model, &size);
   if (!text) {
-    fprintf(stderr, "thunder-run: %s: cannot be read\n", o->model);
     return TH_IO;
   }
   th_status status = th_jit_text(ctx, o->model, text, size, &o->jit, &c);
@@ -509,7 +306,7 @@ static int run_main(th_context *ctx, const run_options *o) {
   options.seed = o->weight_seed;
   int exit_status = 0;
   th_status status = TH_OK;
-  if (run_is_text(o->model)) {
+  if (o->is_text) {
     status = run_text(ctx, o);
   } else {
     status = th_pt2_open(ctx, o->model, &options, &archive);

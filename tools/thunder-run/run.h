@@ -6,7 +6,8 @@
 #include "thunder/safetensors.h"
 
 typedef struct run_options {
-  const char *model;   // path of the archive (or of a trace text)
+  const char *model;   // path of the archive, or of the text of a trace
+  bool is_text;        // the latter
   const char *program; // --model
   const char *inputs;
   const char *outputs;
@@ -20,11 +21,14 @@ typedef struct run_options {
   bool random_weights;
   uint64_t weight_seed;
   int64_t time; // calls to time
-  bool profile;
-  bool print_traces;
+  int64_t threads;
+  bool print_trace;
   bool quiet;
   th_jit_options jit;
 } run_options;
+
+// Ends the process on --help, --version and what cannot be meant.
+void run_read_options(int argc, char **argv, run_options *options);
 
 // Prints the context's diagnostics to stderr and forgets them.
 void run_report(th_context *ctx);
