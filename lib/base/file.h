@@ -7,9 +7,9 @@
 
 // The pages are private: the caller may write to them, and the file does not
 // change.  Something that cannot be mapped (a pipe, a terminal) is read into
-// memory instead,
-// up to 4 GiB of it.  When another process shortens the file while it is mapped,
-// reading the lost part raises SIGBUS, as with every mapped file.
+// memory instead, up to 4 GiB of it.  When another process shortens the file
+// while it is mapped, reading the lost part raises SIGBUS, as with every mapped
+// file.
 typedef struct th_file {
   char *data; // never NULL once open
   size_t size;
