@@ -86,14 +86,14 @@ static int run(th_callable *sum, th_callable *count, const th_tensor *calls) {
   return wrong != 0;
 }
 
-int main(void) {
+static int run_with(const char *executors) {
   th_context *ctx = th_context_new();
   th_module *module = NULL;
   th_callable *sum = NULL, *count = NULL;
   th_tensor *calls = ones(1);
   th_jit_options options = TH_JIT_OPTIONS_INIT;
   int failed = 1;
-  options.executors = "ref";
+  options.executors = executors;
   options.threads = 1;
   th_tensor_set(calls, 0, 0);
   if (th_module_new(ctx, &module) == TH_OK &&
@@ -109,3 +109,5 @@ int main(void) {
   th_context_free(ctx);
   return failed;
 }
+
+int main(void) { return run_with("ref") + run_with("host"); }
