@@ -49,7 +49,7 @@ const th_executor *th_executor_find(th_context *ctx, const char *name);
 // `from` outlives it.
 th_status th_executors_share(th_context *to, th_context *from);
 
-// The default list for a device.
+// The default list for a device; NULL: none is for it.
 const char *th_executor_default(th_device_type device);
 
 // The claim with which `executor` takes `stmt` as it is, or NULL with a reason.

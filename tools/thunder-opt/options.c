@@ -213,8 +213,9 @@ static bool options_value(opt_options *o, int option, const char *value) {
     o->executors = value;
     return true;
   case OPTION_DEVICE:
-    return options_told(th_device_parse(value, &o->device), "--device", value,
-                        "a device, such as cpu");
+    return options_told(th_device_parse(value, &o->device) &&
+                            th_executor_default(o->device.type),
+                        "--device", value, "a device with executors: cpu");
   case OPTION_EXTRACT:
     o->extract = value;
     return true;
