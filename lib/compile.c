@@ -102,6 +102,7 @@ static th_status compile_run(void *user) {
   compile_args *a = user;
   th_compiled *out = a->out;
   th_program_options options = {.no_cache = a->options->no_cache,
+                                .threads = a->options->threads,
                                 .before = a->options->before,
                                 .after = a->options->after,
                                 .user = a->options->user};

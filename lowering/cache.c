@@ -456,10 +456,3 @@ th_kernel_stats th_kernel_stats_get(const th_context *ctx) {
   const cache_state *state = ctx->slots[TH_SLOT_JIT];
   return state != NULL ? state->stats : (th_kernel_stats){0};
 }
-
-void th_kernel_stats_reset(th_context *ctx) {
-  cache_state *state = ctx->slots[TH_SLOT_JIT];
-  if (state != NULL) {
-    state->stats = (th_kernel_stats){0};
-  }
-}

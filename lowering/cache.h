@@ -58,7 +58,7 @@ typedef struct th_kernel_request {
 th_status th_kernel_cache_get_many(th_context *ctx, th_kernel_request *requests,
                                    size_t count, int threads);
 
-// Of one context, since it was made or since the last reset.
+// Of one context, since it was made.
 typedef struct th_kernel_stats {
   uint64_t memory_hits;
   uint64_t disk_hits;
@@ -69,6 +69,5 @@ typedef struct th_kernel_stats {
 } th_kernel_stats;
 
 th_kernel_stats th_kernel_stats_get(const th_context *ctx);
-void th_kernel_stats_reset(th_context *ctx);
 
 #endif

@@ -200,61 +200,109 @@ static void lower_list_buffers(lower_impl *impl, const th_stmt *kernel) {
   impl->kernel.buffer_count = count;
 }
 
-typedef struct lower_call {
-  lower_work work;
-  lower_impl *impl;
-  const th_lower_options *options;
-} lower_call;
+// ---- kernels
 
-static th_status lower_kernel(void *user) {
-  lower_call *call = user;
-  lower_impl *impl = call->impl;
-  th_context *ctx = call->work.ctx;
-  th_buffer text;
-  uint8_t key[32];
+typedef struct lower_many {
+  th_context *ctx;
+  th_arena arena;
+  const th_target *target;
+  const th_stmt *const *stmts;
+  uint32_t count;
+  int threads;
+  th_kernel **kernels;
+  lower_work *works;           // for the builders
+  th_kernel_request *requests; // the first of each key before those like it
+  uint32_t *order;             // requests[i] is for kernels[order[i]]
+} lower_many;
+
+static th_status lower_describe(lower_many *m, uint32_t i, uint8_t key[32]) {
+  lower_impl *impl = th_calloc(1, sizeof *impl);
+  if (!impl) {
+    return th_error(m->ctx, TH_NO_MEMORY, TH_NOWHERE, "out of memory");
+  }
+  th_arena_init(&impl->arena, &m->ctx->unwind);
+  impl->kernel.impl = impl;
+  m->kernels[i] = &impl->kernel;
   const th_expr **symbols = NULL;
-  th_buffer_init(&text, &impl->arena);
-  th_canonical_kernel(&impl->arena, call->work.kernel, call->work.target, &text,
-                      &symbols, &impl->kernel.number_count);
+  th_buffer text;
+  th_buffer_init(&text, &m->arena);
+  th_canonical_kernel(&impl->arena, m->stmts[i], m->target, &text, &symbols,
+                      &impl->kernel.number_count);
   th_sha256(text.data, text.size, key);
   impl->kernel.numbers = symbols;
-  const char *label = call->work.kernel->label;
-  TH_TRY(th_kernel_cache_get(ctx, key, label ? label : "kernel", lower_build,
-                             &call->work, &impl->code));
-  void *address = th_code_address(impl->code);
-  memcpy(&impl->kernel.fn, &address, sizeof address);
-  lower_list_buffers(impl, call->work.kernel);
-  lower_ask(impl, symbols);
+  lower_list_buffers(impl, m->stmts[i]);
   return TH_OK;
 }
 
-th_status th_lower_kernel(th_context *ctx, const th_stmt *kernel,
-                          const th_lower_options *options,
-                          th_kernel **out_kernel) {
-  lower_call call = {.work = {.ctx = ctx, .kernel = kernel},
-                     .options = options};
-  *out_kernel = NULL;
+// Nobody waits for a kernel that another thread builds while there is one that
+// nobody builds.
+static th_status lower_requests(lower_many *m) {
+  th_map seen;
+  th_map_init(&seen, &m->arena);
+  uint32_t first = 0, again = m->count;
+  for (uint32_t i = 0; i < m->count; i++) {
+    uint8_t key[32];
+    TH_TRY(lower_describe(m, i, key));
+    bool known = th_map_get_bytes(&seen, key, sizeof key);
+    th_map_put_bytes(&seen, key, sizeof key, m);
+    uint32_t at = known ? --again : first++;
+    const char *label = m->stmts[i]->label;
+    m->order[at] = i;
+    m->works[at] = (lower_work){.kernel = m->stmts[i], .target = m->target};
+    m->requests[at] = (th_kernel_request){.label = label ? label : "kernel",
+                                          .build = lower_build,
+                                          .user = &m->works[at]};
+    memcpy(m->requests[at].key, key, sizeof key);
+  }
+  return TH_OK;
+}
+
+static th_status lower_kernels(void *user) {
+  lower_many *m = user;
+  m->works = TH_NEW_ARRAY(&m->arena, lower_work, m->count);
+  m->requests = TH_NEW_ARRAY(&m->arena, th_kernel_request, m->count);
+  m->order = TH_NEW_ARRAY(&m->arena, uint32_t, m->count);
+  TH_TRY(lower_requests(m));
+  TH_TRY(th_kernel_cache_get_many(m->ctx, m->requests, m->count, m->threads));
+  for (uint32_t i = 0; i < m->count; i++) {
+    lower_impl *impl = m->kernels[m->order[i]]->impl;
+    void *address = th_code_address(m->requests[i].code);
+    impl->code = m->requests[i].code;
+    memcpy(&impl->kernel.fn, &address, sizeof address);
+  }
+  for (uint32_t i = 0; i < m->count; i++) {
+    lower_ask(m->kernels[i]->impl, m->kernels[i]->numbers);
+  }
+  return TH_OK;
+}
+
+th_status th_lower_kernels(th_context *ctx, const th_stmt *const *stmts,
+                           uint32_t count, int threads,
+                           th_kernel **out_kernels) {
+  lower_many m = {.ctx = ctx,
+                  .stmts = stmts,
+                  .count = count,
+                  .threads = threads,
+                  .kernels = out_kernels};
+  if (!count) {
+    return TH_OK; // and no code generator is woken
+  }
+  memset(out_kernels, 0, count * sizeof *out_kernels);
   TH_TRY(th_lower_runtime(ctx));
-  TH_TRY(th_target_get(ctx, NULL, &call.work.target));
-  if (!call.work.target->runs_here) {
+  TH_TRY(th_target_get(ctx, NULL, &m.target));
+  if (!m.target->runs_here) {
     return th_error(ctx, TH_UNSUPPORTED, TH_NOWHERE,
                     "target '%s': this machine cannot run its code",
-                    call.work.target->name);
+                    m.target->name);
   }
-  lower_impl *impl = th_calloc(1, sizeof *impl);
-  if (!impl) {
-    return th_error(ctx, TH_NO_MEMORY, TH_NOWHERE, "out of memory");
+  th_arena_init(&m.arena, &ctx->unwind);
+  th_status status = th_protect(&ctx->unwind, lower_kernels, &m);
+  th_arena_deinit(&m.arena);
+  for (uint32_t i = 0; status != TH_OK && i < count; i++) {
+    th_lower_kernel_release(out_kernels[i]);
+    out_kernels[i] = NULL;
   }
-  th_arena_init(&impl->arena, &ctx->unwind);
-  impl->kernel.impl = impl;
-  call.impl = impl;
-  th_status status = th_protect(&ctx->unwind, lower_kernel, &call);
-  if (status != TH_OK) {
-    th_lower_kernel_release(&impl->kernel);
-    return status;
-  }
-  *out_kernel = &impl->kernel;
-  return TH_OK;
+  return status;
 }
 
 void th_lower_kernel_release(th_kernel *kernel) {

@@ -11,10 +11,6 @@
 #include "ir/trace.h"
 #include "lowering/kernel.h"
 
-typedef struct th_lower_options {
-  bool no_cache; // neither read nor write the object cache on disk
-} th_lower_options;
-
 // A compiled kernel: what to hand to `fn` and how.
 typedef struct th_kernel {
   th_kernel_fn fn;
@@ -45,11 +41,12 @@ typedef struct th_lower_input {
 } th_lower_input;
 th_status th_lower_region(const th_lower_input *in);
 
-// Code for a kernel statement, from the cache or made.  The buffers and numbers
-// are of the kernel's trace, which must live as long as the kernel.
-th_status th_lower_kernel(th_context *ctx, const th_stmt *kernel,
-                          const th_lower_options *options,
-                          th_kernel **out_kernel);
+// Code for kernel statements, from the cache or made, on up to `threads`
+// threads.  The buffers and numbers are of the kernels' trace, which must live
+// as long as they do.  On an error all are NULL.
+th_status th_lower_kernels(th_context *ctx, const th_stmt *const *stmts,
+                           uint32_t count, int threads,
+                           th_kernel **out_kernels);
 void th_lower_kernel_release(th_kernel *kernel); // NULL is legal
 
 // The kernel's LLVM IR, or its assembly, as text for --emit.

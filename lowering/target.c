@@ -85,12 +85,6 @@ static void target_init_once(void) {
 
 void th_target_init(void) { pthread_once(&target_once, target_init_once); }
 
-const char *th_isa_name(th_isa isa) {
-  static const char *const names[] = {"sse", "avx2", "avx512", "neon", "ptx"};
-  TH_ASSERT((size_t)isa < TH_COUNT(names));
-  return names[isa];
-}
-
 static const char *target_triple(th_isa isa) {
   switch (isa) {
   case TH_ISA_NEON:

@@ -36,7 +36,5 @@ th_status th_target_get(th_context *ctx, const char *name,
                         const th_target **out_target);
 // Makes LLVM's targets known, once; th_target_get does it itself.
 void th_target_init(void);
-// "sse", "avx2", "avx512", "neon", "ptx".
-const char *th_isa_name(th_isa isa);
 
 #endif

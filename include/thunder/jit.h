@@ -40,7 +40,8 @@ typedef struct th_jit_options {
   const char *executors; // "host,ref"; NULL: the default list
   const char *passes;    // NULL: the whole pipeline
   th_cache_mode cache;
-  int threads;         // 0: OMP_NUM_THREADS, else all that the process may use
+  int threads;         // of calls and of the code generator; 0:
+                       // OMP_NUM_THREADS, else all that the process may use
   int64_t fuel;        // joins of a statement to the region before it; -1: all
   bool no_cache;       // no object cache on disk
   bool verify_each;    // check each trace

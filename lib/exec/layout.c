@@ -180,12 +180,12 @@ static void layout_result(th_program *p) {
 
 // ---- steps
 
-static th_status layout_kernel(th_program *p, const th_stmt *kernel,
-                               th_step *step) {
-  th_lower_options options = {.no_cache = p->options.no_cache};
+// Its code comes last, with all others (layout_compile).
+static void layout_kernel(th_program *p, const th_stmt *kernel) {
+  th_step *step = &p->steps[p->step_count++];
   step->kind = TH_STEP_KERNEL;
   step->stmt = kernel;
-  return th_lower_kernel(p->ctx, kernel, &options, &step->kernel);
+  p->kernel_count++;
 }
 
 static th_status layout_cond(th_program *p, const th_stmt *stmt,
@@ -273,13 +273,12 @@ static th_status layout_stmt(th_program *p, const th_stmt *stmt) {
       break;
     }
     for (uint32_t k = 0; k < stmt->body_count; k++) {
-      TH_TRY(layout_kernel(p, stmt->body[k], &p->steps[p->step_count]));
-      p->step_count++;
+      layout_kernel(p, stmt->body[k]);
     }
     return TH_OK;
   case TH_OP_kernel:
-    TH_TRY(layout_kernel(p, stmt, step));
-    break;
+    layout_kernel(p, stmt);
+    return TH_OK;
   case TH_OP_cond:
     TH_TRY(layout_cond(p, stmt, step));
     break;
@@ -322,6 +321,26 @@ static th_status layout_steps(th_program *p) {
   return TH_OK;
 }
 
+static th_status layout_compile(th_program *p) {
+  uint32_t count = 0;
+  const th_stmt **stmts =
+      TH_NEW_ARRAY(&p->arena, const th_stmt *, p->kernel_count + 1u);
+  th_kernel **kernels =
+      TH_NEW_ARRAY(&p->arena, th_kernel *, p->kernel_count + 1u);
+  for (uint32_t i = 0; i < p->step_count; i++) {
+    if (p->steps[i].kind == TH_STEP_KERNEL) {
+      stmts[count++] = p->steps[i].stmt;
+    }
+  }
+  TH_TRY(th_lower_kernels(p->ctx, stmts, count, p->options.threads, kernels));
+  for (uint32_t i = p->step_count; i-- > 0;) {
+    if (p->steps[i].kind == TH_STEP_KERNEL) {
+      p->steps[i].kernel = kernels[--count];
+    }
+  }
+  return TH_OK;
+}
+
 static bool layout_is_static(const th_trace *t) {
   for (uint32_t i = 1; i < t->value_count; i++) {
     const th_type *type = &t->values[i]->type;
@@ -354,6 +373,7 @@ static th_status layout_build(void *user) {
   }
   th_kernel_stats before = th_kernel_stats_get(p->ctx);
   TH_TRY(layout_steps(p));
+  TH_TRY(layout_compile(p));
   th_kernel_stats after = th_kernel_stats_get(p->ctx);
   p->stats.kernels_compiled = after.compiled - before.compiled;
   p->stats.kernels_from_disk = after.disk_hits - before.disk_hits;

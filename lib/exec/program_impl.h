@@ -99,7 +99,7 @@ struct th_program {
   th_unwind unwind;
   th_program_options options;
   th_step *steps;
-  uint32_t step_count;
+  uint32_t step_count, kernel_count;
   th_size_rule *rules;
   uint32_t rule_count, rule_cap;
   bool data_sizes; // some size depends on data: sizes are made for each call

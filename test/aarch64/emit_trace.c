@@ -128,7 +128,8 @@ static th_status trace_kernel(emitter *m, const char *path, th_trace *trace,
   snprintf(name, sizeof name, "%s %s", slash ? slash + 1 : path, stmt->label);
   emit_symbol(m, symbol);
   stmt->label = symbol;
-  TH_TRY(th_lower_kernel(m->ctx, stmt, NULL, &kernel));
+  TH_TRY(
+      th_lower_kernels(m->ctx, (const th_stmt *const *)&stmt, 1, 1, &kernel));
   th_status status = trace_run(m, stmt, kernel, name);
   th_lower_kernel_release(kernel);
   TH_TRY(status);

@@ -105,7 +105,7 @@ static bool kit_run_kernel(lower_kit *kit, const th_stmt *stmt) {
   th_kernel *kernel = NULL;
   void *buffers[64];
   int64_t numbers[64];
-  th_status status = th_lower_kernel(kit->ctx, stmt, NULL, &kernel);
+  th_status status = th_lower_kernels(kit->ctx, &stmt, 1, 1, &kernel);
   cr_assert_eq(status, TH_OK, "%s", th_diagnostics_all(kit->ctx));
   for (uint16_t i = 0; i < stmt->out_count; i++) {
     if (stmt->in_place && i == 0) {

@@ -425,7 +425,7 @@ Test(lower, memory_runs_out_anywhere) {
   const th_stmt *stmt = kit.fused->stmts[0]->body[0];
   for (size_t i = 1; i < 4000 && status != TH_OK; i += 1 + i / 16) {
     th_alloc_fail_at(i, true);
-    status = th_lower_kernel(kit.ctx, stmt, NULL, &kernel);
+    status = th_lower_kernels(kit.ctx, &stmt, 1, 1, &kernel);
     th_alloc_fail_at(0, false);
     cr_assert(status == TH_OK || status == TH_NO_MEMORY, "%zu: %s", i,
               th_status_text(status));

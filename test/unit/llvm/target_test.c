@@ -66,7 +66,6 @@ Test(target, classes) {
   cr_expect_eq(target_of("aarch64")->isa, TH_ISA_NEON);
   cr_expect_eq(target_of("sm_90")->isa, TH_ISA_PTX);
   cr_expect_not(target_of("sm_90")->runs_here);
-  cr_expect_str_eq(th_isa_name(TH_ISA_AVX512), "avx512");
 }
 
 Test(target, unknown_name_lists_the_known) {
