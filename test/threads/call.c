@@ -94,7 +94,7 @@ static int run_with(const char *executors) {
   th_jit_options options = TH_JIT_OPTIONS_INIT;
   int failed = 1;
   options.executors = executors;
-  options.threads = 1;
+  options.threads = 2;
   th_tensor_set(calls, 0, 0);
   if (th_module_new(ctx, &module) == TH_OK &&
       th_module_set_buffer(module, "calls", calls, false) == TH_OK &&
