@@ -1,4 +1,4 @@
-// f32: trigonometric functions and their inverses, pow, and the functions that
+// f32: trigonometric functions, pow, and the functions that
 // are rare enough to go through f64.
 #include "lowering/math_inner.h"
 
@@ -56,109 +56,6 @@ value th_f32_cos(th_emit *e, value x) {
   trig_reduced t = trig_reduce(e, x);
   value quarter = th_emit_add(e, t.quarter, th_emit_int(e, t.quarter, 1));
   return trig_sine(e, t.r, quarter);
-}
-
-// ---- inverse functions ----
-
-// pi/2 - y, with pi/2 in two parts.
-static value trig_complement(th_emit *e, value y) {
-  value low = th_emit_fsub(e, y, th_emit_float(e, y, -4.37113883e-08));
-  return th_emit_fsub(e, th_emit_float(e, y, 1.57079637), low);
-}
-
-// pi - y.
-static value trig_supplement(th_emit *e, value y) {
-  value low = th_emit_fsub(e, y, th_emit_float(e, y, -8.74227766e-08));
-  return th_emit_fsub(e, th_emit_float(e, y, 3.14159274), low);
-}
-
-typedef struct trig_arc {
-  value large;   // |x| > 1/2
-  value s, rest; // asin(|x|) = s + rest, or half of acos(|x|) when large
-} trig_arc;
-
-// asin(s) = s + s z P(z), z = s^2; above 1/2 with z = (1 - |x|) / 2.
-static trig_arc trig_arc_sine(th_emit *e, value x) {
-  static const double p[] = {0.0422330573, 0.024142785, 0.0454772599,
-                             0.0749524757, 0.166667536};
-  value half = th_emit_float(e, x, 0.5);
-  value t = th_emit_fabs(e, x);
-  trig_arc arc = {.large = th_emit_fcmp(e, LLVMRealOGT, t, half)};
-  value folded =
-      th_emit_fmul(e, th_emit_fsub(e, th_emit_float(e, x, 1.0), t), half);
-  value z = th_emit_select(e, arc.large, folded, th_emit_fmul(e, t, t));
-  arc.s = th_emit_select(e, arc.large, th_emit_sqrt(e, z), t);
-  value y = th_math_poly(e, z, p, TH_COUNT(p));
-  arc.rest = th_emit_fmul(e, y, th_emit_fmul(e, arc.s, z));
-  return arc;
-}
-
-// pi/2 - 2 (s + rest): pi/2 - 2s exactly first.
-static value trig_arc_far(th_emit *e, trig_arc arc) {
-  value twice = th_emit_fadd(e, arc.s, arc.s);
-  value high = th_emit_float(e, twice, 1.57079637);
-  math_pair y = th_math_quick_sum(e, high, th_emit_fneg(e, twice));
-  value low = th_emit_fadd(e, y.lo, th_emit_float(e, twice, -4.37113883e-08));
-  low = th_emit_fma(e, arc.rest, th_emit_float(e, twice, -2.0), low);
-  return th_emit_fadd(e, y.hi, low);
-}
-
-value th_f32_asin(th_emit *e, value x) {
-  trig_arc arc = trig_arc_sine(e, x);
-  value near = th_emit_fadd(e, arc.s, arc.rest);
-  value y = th_emit_select(e, arc.large, trig_arc_far(e, arc), near);
-  return th_emit_copysign(e, y, x);
-}
-
-value th_f32_acos(th_emit *e, value x) {
-  trig_arc arc = trig_arc_sine(e, x);
-  value y = th_emit_fadd(e, arc.s, arc.rest), twice = th_emit_fadd(e, y, y);
-  value negative = th_emit_fcmp(e, LLVMRealOLT, x, th_emit_float(e, x, 0.0));
-  value large = th_emit_select(e, negative, trig_supplement(e, twice), twice);
-  value small = trig_complement(e, th_emit_copysign(e, y, x));
-  return th_emit_select(e, arc.large, large, small);
-}
-
-// atan(t) = t + t^3 P(t^2) on [0, 1], 2^-28.5.
-static value trig_arc_tangent(th_emit *e, value t) {
-  static const double p[] = {
-      -0.00178214419, 0.0108662713, -0.0310935341, 0.0578788705, -0.0839920789,
-      0.109508611,    -0.142640144, 0.199985296,   -0.333332986,
-  };
-  value t2 = th_emit_fmul(e, t, t);
-  value y = th_math_poly2(e, t2, th_emit_fmul(e, t2, t2), p, TH_COUNT(p));
-  return th_emit_fma(e, y, th_emit_fmul(e, t, t2), t);
-}
-
-value th_f32_atan(th_emit *e, value x) {
-  value size = th_emit_fabs(e, x), one = th_emit_float(e, x, 1.0);
-  value large = th_emit_fcmp(e, LLVMRealOGT, size, one);
-  value t = th_emit_select(e, large, th_emit_fdiv(e, one, size), size);
-  value y = trig_arc_tangent(e, t);
-  y = th_emit_select(e, large, trig_complement(e, y), y);
-  return th_emit_copysign(e, y, x);
-}
-
-// The angle of the smaller over the larger coordinate, then turned into its
-// octant.  Equal infinities count as 1, two zeros as 0.
-value th_f32_atan2(th_emit *e, value y, value x) {
-  value ax = th_emit_fabs(e, x), ay = th_emit_fabs(e, y),
-        zero = th_emit_float(e, x, 0.0);
-  value steep = th_emit_fcmp(e, LLVMRealOGT, ay, ax);
-  value top = th_emit_select(e, steep, ax, ay),
-        bottom = th_emit_select(e, steep, ay, ax);
-  value equal = th_emit_fcmp(e, LLVMRealOEQ, top, bottom);
-  value t = th_emit_select(e, equal, th_emit_float(e, x, 1.0),
-                           th_emit_fdiv(e, top, bottom));
-  t = th_emit_select(e, th_emit_fcmp(e, LLVMRealOEQ, top, zero), zero, t);
-  value angle = trig_arc_tangent(e, t);
-  angle = th_emit_select(e, steep, trig_complement(e, angle), angle);
-  value bits = th_emit_bits(e, x);
-  value left = th_emit_icmp(e, LLVMIntSLT, bits, th_emit_int(e, bits, 0));
-  angle = th_emit_select(e, left, trig_supplement(e, angle), angle);
-  value both = th_emit_fcmp(e, LLVMRealORD, x, y);
-  return th_emit_select(e, both, th_emit_copysign(e, angle, y),
-                        th_emit_fadd(e, x, y));
 }
 
 // ---- pow ----
