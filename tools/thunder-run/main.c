@@ -136,23 +136,15 @@ static char *run_read_file(const char *path, size_t *out_size) {
   enum { MAX = 1 << 30 };
   FILE *f = fopen(path, "rb");
   char *text = NULL;
-  size_t size = 0, capacity = 0;
-  bool more = f != NULL;
-  while (more) {
-    if (size == capacity) {
-      capacity = capacity ? 2 * capacity : 1 << 16;
-      char *grown = capacity <= MAX ? realloc(text, capacity) : NULL;
-      more = grown != NULL;
-      if (!more) {
-        break;
-      }
-      text = grown;
-    }
-    size_t n = fread(text + size, 1, capacity - size, f);
-    size += n;
-    more = n > 0;
+  size_t size = 0, capacity = 1 << 16;
+  bool bad = !f;
+  while (!bad && !feof(f)) {
+    char *grown = realloc(text, capacity);
+    text = grown ? grown : text;
+    size += grown ? fread(text + size, 1, capacity - size, f) : 0;
+    bad = !grown || ferror(f) || size >= MAX;
+    capacity *= 2;
   }
-  bool bad = !f || !text || capacity > MAX || ferror(f);
   if (f) {
     fclose(f);
   }
