@@ -375,27 +375,32 @@ static th_status run_step_assert(th_frame *call, const th_step *step) {
 
 // ---- steps
 
-static void run_watch(th_frame *call, const th_step *step, bool after) {
+// Shows the user a statement's operands before it, its results after it.
+static th_status run_watch(th_frame *call, const th_step *step, bool after) {
   const th_program_options *o = &call->program->options;
-  const th_view *views[256];
-  uint32_t n = 0;
   const th_stmt *stmt = step->stmt;
   if (after ? !o->after : !o->before) {
-    return;
+    return TH_OK;
   }
-  for (uint16_t i = 0; after && i < stmt->out_count && n < 256; i++) {
-    views[n++] = stmt->outs[i] ? th_call_view(call, stmt->outs[i]) : NULL;
+  uint32_t n = after ? stmt->out_count : stmt->arg_count;
+  const th_view **views = th_calloc(n + 1u, sizeof *views);
+  if (!views) {
+    return th_error(call->ctx, TH_NO_MEMORY, TH_NOWHERE, "out of memory");
   }
-  for (uint16_t i = 0; !after && i < stmt->arg_count && n < 256; i++) {
-    views[n++] = stmt->args[i].kind == TH_ARG_VALUE
-                     ? th_call_view(call, stmt->args[i].value)
-                     : NULL;
+  for (uint32_t i = 0; i < n; i++) {
+    const th_arg *arg = after ? NULL : &stmt->args[i];
+    const th_value *value = after                       ? stmt->outs[i]
+                            : arg->kind == TH_ARG_VALUE ? arg->value
+                                                        : NULL;
+    views[i] = value ? th_call_view(call, value) : NULL;
   }
   if (after) {
     o->after(o->user, stmt, views, n);
   } else {
     o->before(o->user, stmt, views, n);
   }
+  th_free(views);
+  return TH_OK;
 }
 
 static th_status run_step(th_frame *call, uint32_t index) {
@@ -417,19 +422,14 @@ static th_status run_step(th_frame *call, uint32_t index) {
 
 static th_status run_steps(th_frame *call) {
   th_program *p = call->program;
-  bool watch = p->options.before || p->options.after;
   for (uint32_t i = 0; i < p->step_count; i++) {
     int64_t start = p->profiling ? th_clock_ns() : 0;
     if (p->data_sizes) {
       TH_TRY(run_lazy_step(call, i));
     }
-    if (watch) {
-      run_watch(call, &p->steps[i], false);
-    }
+    TH_TRY(run_watch(call, &p->steps[i], false));
     TH_TRY(run_step(call, i));
-    if (watch) {
-      run_watch(call, &p->steps[i], true);
-    }
+    TH_TRY(run_watch(call, &p->steps[i], true));
     if (p->profiling) {
       p->steps[i].nanoseconds += th_clock_ns() - start;
       p->steps[i].calls++;
