@@ -363,7 +363,7 @@ th_status th_kernel_cache_get(th_context *ctx, const uint8_t key[32],
 
 typedef struct cache_crew {
   const cache_state *state; // of the caller, read only
-  th_kernel_request *requests;
+  const th_kernel_request **missing;
   size_t count;
   _Atomic size_t next;
   th_context **contexts; // one for each thread; they hold what was made
@@ -384,7 +384,7 @@ static void cache_work(void *arg, int64_t begin, int64_t end) {
   }
   size_t i;
   while ((i = atomic_fetch_add(&crew->next, 1)) < crew->count) {
-    const th_kernel_request *request = &crew->requests[i];
+    const th_kernel_request *request = crew->missing[i];
     th_code *code;
     if (th_kernel_cache_get(own, request->key, request->label, request->build,
                             request->user, &code) == TH_OK) {
@@ -423,32 +423,59 @@ static th_status cache_get_each(th_context *ctx, th_kernel_request *requests,
   return TH_OK;
 }
 
+// In memory or on disk, from where one thread gets it sooner than two.
+static bool cache_is_known(th_context *ctx, cache_state *state,
+                           const uint8_t key[32]) {
+  pthread_mutex_lock(&cache_lock);
+  const cache_entry *entry = *cache_find(key);
+  bool known = entry != NULL && entry->code != NULL;
+  pthread_mutex_unlock(&cache_lock);
+  return known || th_disk_has(cache_disk(ctx, state), key);
+}
+
+// Builds what is missing, each thread for a context of its own, which holds it.
+static void cache_build_missing(cache_state *state, cache_crew *crew,
+                                int threads) {
+  th_parallel(threads, threads, 1, cache_work, crew);
+  for (int i = 0; i < threads; i++) {
+    if (crew->contexts[i] != NULL) {
+      th_kernel_stats part = th_kernel_stats_get(crew->contexts[i]);
+      cache_add_stats(&state->stats, &part);
+    }
+  }
+}
+
 th_status th_kernel_cache_get_many(th_context *ctx, th_kernel_request *requests,
                                    size_t count, int threads) {
-  threads = count < (size_t)threads ? (int)count : threads;
-  if (threads <= 1) {
+  if (threads <= 1 || count <= 1) {
     return cache_get_each(ctx, requests, count);
   }
   cache_state *state;
   TH_TRY(cache_state_of(ctx, &state));
-  th_context **contexts = th_calloc((size_t)threads, sizeof(th_context *));
-  if (contexts == NULL) {
-    return th_error(ctx, TH_NO_MEMORY, TH_NOWHERE, "kernel cache");
+  cache_crew crew = {.state = state};
+  crew.contexts = th_calloc((size_t)threads, sizeof(th_context *));
+  crew.missing = th_calloc(count, sizeof(th_kernel_request *));
+  th_status status = TH_OK;
+  if (crew.contexts == NULL || crew.missing == NULL) {
+    status = th_error(ctx, TH_NO_MEMORY, TH_NOWHERE, "kernel cache");
   }
-  cache_crew crew = {.state = state,
-                     .requests = requests,
-                     .count = count,
-                     .contexts = contexts};
-  th_parallel(threads, threads, 1, cache_work, &crew);
-  th_status status = cache_get_each(ctx, requests, count);
-  for (int i = 0; i < threads; i++) {
-    if (contexts[i] != NULL) {
-      th_kernel_stats part = th_kernel_stats_get(contexts[i]);
-      cache_add_stats(&state->stats, &part);
-      th_context_free(contexts[i]);
+  for (size_t i = 0; status == TH_OK && i < count; i++) {
+    if (!cache_is_known(ctx, state, requests[i].key)) {
+      crew.missing[crew.count++] = &requests[i];
     }
   }
-  th_free(contexts);
+  if (crew.count > 1) {
+    threads = crew.count < (size_t)threads ? (int)crew.count : threads;
+    cache_build_missing(state, &crew, threads);
+  }
+  if (status == TH_OK) {
+    status = cache_get_each(ctx, requests, count);
+  }
+  for (int i = 0; crew.contexts != NULL && i < threads; i++) {
+    th_context_free(crew.contexts[i]);
+  }
+  th_free(crew.contexts);
+  th_free(crew.missing);
   return status;
 }
 

@@ -51,7 +51,8 @@ typedef struct th_kernel_request {
   th_code *code; // the result
 } th_kernel_request;
 
-// Gets all of them, building what is missing on `threads` threads.  A callback
+// Gets all of them, building what is neither in memory nor on disk on
+// `threads` threads.  A callback
 // sees the context only through its argument, and shares what it reads with
 // the others.  Results and reports are those of one call after the other.  On
 // an error no request keeps a code.

@@ -204,6 +204,12 @@ static bool disk_read_file(int fd, const uint8_t key[32], disk_header *header,
   return false;
 }
 
+bool th_disk_has(const th_disk *disk, const uint8_t key[32]) {
+  char name[DISK_NAME];
+  disk_name(key, name);
+  return disk->folder >= 0 && faccessat(disk->folder, name, F_OK, 0) == 0;
+}
+
 bool th_disk_read(th_disk *disk, const uint8_t key[32],
                   char out_symbol[TH_DISK_SYMBOL], th_bytes *out_object) {
   if (disk->folder < 0) {

@@ -38,6 +38,8 @@ void th_disk_close(th_disk *disk);
 // True when the object was there; the caller frees out_object->data.
 bool th_disk_read(th_disk *disk, const uint8_t key[32],
                   char out_symbol[TH_DISK_SYMBOL], th_bytes *out_object);
+// Is there a file for this key, sound or not?
+bool th_disk_has(const th_disk *disk, const uint8_t key[32]);
 void th_disk_write(th_context *ctx, th_disk *disk, const uint8_t key[32],
                    const char *symbol, th_bytes object);
 // Removes an entry whose object could not be used.
