@@ -52,10 +52,9 @@ typedef struct th_kernel_request {
 } th_kernel_request;
 
 // Gets all of them, building what is neither in memory nor on disk on
-// `threads` threads.  A callback
-// sees the context only through its argument, and shares what it reads with
-// the others.  Results and reports are those of one call after the other.  On
-// an error no request keeps a code.
+// `threads` threads.  A callback sees the context only through its argument,
+// and shares what it reads with the others.  Results and reports are those of
+// one call after the other.  On an error no request keeps a code.
 th_status th_kernel_cache_get_many(th_context *ctx, th_kernel_request *requests,
                                    size_t count, int threads);
 
