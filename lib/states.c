@@ -1,7 +1,7 @@
 // States of executors as a JSON document, and back.
 #include "callable.h"
 
-#include "frontend/json.h"
+#include "base/json.h"
 #include "thunder/transform.h"
 
 #include "base/alloc.h"
@@ -160,7 +160,7 @@ static th_status states_import(void *user) {
   states_call *c = user;
   states *s = c->s;
   const th_json *document = NULL;
-  TH_TRY(th_json_parse(s->ctx, &s->arena, "state", c->text, strlen(c->text),
+  TH_TRY(th_json_parse(s->ctx, &s->arena, "state", 0, c->text, strlen(c->text),
                        &document));
   const th_json *executor = th_json_get(document, "executor");
   s->list = th_json_get(document, "states");

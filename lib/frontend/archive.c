@@ -434,7 +434,7 @@ static th_status archive_check_version(th_pt2 *archive,
 static th_status archive_load(th_pt2 *archive, th_pt2_program *program) {
   char *text;
   TH_TRY(th_zip_read(&archive->zip, program->entry, &text));
-  TH_TRY(th_json_parse(archive->ctx, &archive->arena, program->where, text,
+  TH_TRY(th_json_parse(archive->ctx, &archive->arena, program->where, 0, text,
                        program->entry->size, &program->json));
   program->input_count = 0;
   th_status status = archive_check_version(archive, program);

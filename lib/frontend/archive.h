@@ -5,7 +5,7 @@
 #ifndef TH_FRONTEND_ARCHIVE_H
 #define TH_FRONTEND_ARCHIVE_H
 
-#include "frontend/json.h"
+#include "base/json.h"
 #include "frontend/pickle.h"
 #include "ir/trace.h"
 #include "tensor/tensor.h"

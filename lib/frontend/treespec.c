@@ -31,7 +31,7 @@ static const th_json *treespec_keys(treespec_reader *r,
   const th_json *keys = context;
   if (th_json_is(context, TH_JSON_STRING)) {
     if (context->text[0] != '[' ||
-        th_json_parse(r->graph->archive->ctx, r->graph->arena, r->where,
+        th_json_parse(r->graph->archive->ctx, r->graph->arena, r->where, 0,
                       context->text, context->count, &keys) != TH_OK) {
       return NULL;
     }
@@ -137,7 +137,7 @@ th_status th_pt2_result_tree(th_pt2_graph *graph, const th_json *out_spec,
   treespec_reader r = {.graph = graph, .leaves = leaves, .count = count};
   r.where = th_arena_printf(graph->arena, "%s: out_spec", graph->place.where);
   const th_json *spec = NULL;
-  TH_TRY(th_json_parse(graph->archive->ctx, graph->arena, r.where,
+  TH_TRY(th_json_parse(graph->archive->ctx, graph->arena, r.where, 0,
                        out_spec->text, out_spec->count, &spec));
   if (spec->kind != TH_JSON_ARRAY || spec->count != 2) {
     return th_json_error(treespec_place(&r), spec, "should be [version, tree]");

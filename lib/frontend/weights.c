@@ -141,8 +141,8 @@ static th_status weights_read_config(th_pt2 *archive, const char *folder,
                                       entry->name + strlen(archive->root));
   weights_config job = {archive, {archive->ctx, where}, folder, map};
   const th_json *root = NULL, *config = NULL;
-  TH_TRY(th_json_parse(archive->ctx, &archive->arena, where, text, entry->size,
-                       &root));
+  TH_TRY(th_json_parse(archive->ctx, &archive->arena, where, 0, text,
+                       entry->size, &root));
   TH_TRY(th_json_need(job.place, root, "config", TH_JSON_OBJECT, &config));
   for (TH_JSON_EACH_KEY(key, config)) {
     TH_TRY(weights_config_item(&job, key));

@@ -3,13 +3,12 @@
 //   | u64 length | {"name": {"dtype": "F32", "shape": [2, 3],          | data
 //   |            |           "data_offsets": [0, 24]}, ...}  + spaces |
 //
-// A scanner of its own rather than a JSON library: every error is located at
-// its byte, no tree is built that is many times the text, and numbers are
-// 64-bit integers.  The rules are those of the format's own reader, which also
-// refuses gaps, so that a file cannot carry bytes that no reader shows.
+// The rules are those of the format's own reader, which also refuses gaps, so
+// that a file cannot carry bytes that no reader shows.  Every error has its
+// byte.
 #include "tensor/safetensors_header.h"
 
-#include "base/utf8.h"
+#include "base/json.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -18,16 +17,14 @@
 enum {
   HEADER_LENGTH_SIZE = 8,
   HEADER_LARGEST = 100000000, // the format's own limit
-  HEADER_DEEPEST = 32,        // nesting of values that are skipped
 };
 
-typedef struct header_scan {
+typedef struct header_reader {
   th_context *ctx;
   th_arena *arena;
   const char *path;
-  const char *text; // the file
-  size_t at, end;   // within the file
-} header_scan;
+  th_safetensors_header *header;
+} header_reader;
 
 typedef struct header_dtype {
   const char *text;
@@ -70,280 +67,91 @@ const char *th_safetensors_dtype_text(th_dtype dtype) {
   return "?";
 }
 
-#define header_fail(scan, position, ...)                                       \
-  header_fail_at(scan, position, th_arena_printf((scan)->arena, __VA_ARGS__))
+#define header_fail(reader, position, ...)                                     \
+  header_fail_at(reader, position,                                             \
+                 th_arena_printf((reader)->arena, __VA_ARGS__))
 
-static th_status header_fail_at(const header_scan *scan, size_t position,
+static th_status header_fail_at(const header_reader *reader, size_t position,
                                 const char *what) {
-  return th_error(scan->ctx, TH_PARSE, (th_loc){.file = scan->path},
+  return th_error(reader->ctx, TH_PARSE, (th_loc){.file = reader->path},
                   "byte %zu: %s", position, what);
 }
 
-static void header_skip_space(header_scan *scan) {
-  while (scan->at < scan->end && strchr(" \t\r\n", scan->text[scan->at]) &&
-         scan->text[scan->at]) {
-    scan->at++;
-  }
+// Where a value stands in the file.
+static size_t header_at(const th_json *value) {
+  return HEADER_LENGTH_SIZE + value->at;
 }
 
-// The next byte after space, or NUL at the end.
-static char header_peek(header_scan *scan) {
-  header_skip_space(scan);
-  return scan->at < scan->end ? scan->text[scan->at] : '\0';
+static th_status header_expect(const header_reader *reader,
+                               const th_json *value, th_json_kind kind) {
+  static const char *const names[] = {[TH_JSON_STRING] = "a string",
+                                      [TH_JSON_ARRAY] = "a list",
+                                      [TH_JSON_OBJECT] = "an object"};
+  return value->kind == kind
+             ? TH_OK
+             : header_fail(reader, header_at(value), "expected %s, not %s",
+                           names[kind], th_json_describe(value));
 }
 
-static bool header_accept(header_scan *scan, char c) {
-  if (header_peek(scan) != c) {
-    return false;
+static th_status header_size(const header_reader *reader, const th_json *value,
+                             uint64_t *out_size) {
+  if (value->kind != TH_JSON_INT || value->i < 0) {
+    return header_fail(reader, header_at(value),
+                       "expected an integer that is not negative");
   }
-  scan->at++;
-  return true;
-}
-
-static th_status header_expect(header_scan *scan, char c) {
-  if (header_accept(scan, c)) {
-    return TH_OK;
-  }
-  if (scan->at >= scan->end) {
-    return header_fail(scan, scan->at, "the header ends where '%c' is expected",
-                       c);
-  }
-  return header_fail(scan, scan->at, "expected '%c'", c);
-}
-
-// Four hexadecimal digits.
-static th_status header_hex(header_scan *scan, uint32_t *out_value) {
-  uint32_t value = 0;
-  for (int i = 0; i < 4; i++) {
-    char c = scan->at < scan->end ? scan->text[scan->at] : '\0';
-    const char *digits = "0123456789abcdef";
-    const char *digit =
-        c ? strchr(digits, c >= 'A' && c <= 'F' ? c | 32 : c) : NULL;
-    if (!digit) {
-      return header_fail(scan, scan->at, "expected a hexadecimal digit");
-    }
-    value = value * 16 + (uint32_t)(digit - digits);
-    scan->at++;
-  }
-  *out_value = value;
+  *out_size = (uint64_t)value->i;
   return TH_OK;
 }
 
-// After "\u".
-static th_status header_unicode(header_scan *scan, char **out) {
-  size_t start = scan->at - 2;
-  uint32_t scalar;
-  TH_TRY(header_hex(scan, &scalar));
-  if (scalar >= 0xd800 && scalar < 0xdc00 && scan->end - scan->at >= 2 &&
-      scan->text[scan->at] == '\\' && scan->text[scan->at + 1] == 'u') {
-    uint32_t low;
-    scan->at += 2;
-    TH_TRY(header_hex(scan, &low));
-    scalar = low >= 0xdc00 && low < 0xe000
-                 ? 0x10000 + ((scalar - 0xd800) << 10) + (low - 0xdc00)
-                 : 0xd800;
-  }
-  if (scalar == 0 || (scalar >= 0xd800 && scalar < 0xe000)) {
-    return header_fail(scan, start, "not a character");
-  }
-  *out += th_utf8_encode(scalar, *out);
-  return TH_OK;
-}
-
-// After the backslash.
-static th_status header_escape(header_scan *scan, char **out) {
-  char c = scan->at < scan->end ? scan->text[scan->at] : '\0';
-  static const char from[] = "\"\\/bfnrt";
-  static const char to[] = "\"\\/\b\f\n\r\t";
-  const char *known = c ? strchr(from, c) : NULL;
-  scan->at++;
-  if (c == 'u') {
-    return header_unicode(scan, out);
-  }
-  if (!known) {
-    return header_fail(scan, scan->at - 2, "unknown escape in a string");
-  }
-  *(*out)++ = to[known - from];
-  return TH_OK;
-}
-
-// The offset of the closing quote of the string that begins at scan->at.
-static th_status header_string_end(header_scan *scan, size_t *out_end) {
-  size_t at = scan->at;
-  while (at < scan->end && scan->text[at] != '"') {
-    if ((unsigned char)scan->text[at] < 0x20) {
-      return header_fail(scan, at, "a control character in a string");
-    }
-    at += scan->text[at] == '\\' ? 2 : 1;
-  }
-  if (at >= scan->end) {
-    return header_fail(scan, scan->at - 1, "the string does not end");
-  }
-  size_t valid = th_utf8_prefix(scan->text + scan->at, at - scan->at);
-  if (valid < at - scan->at) {
-    return header_fail(scan, scan->at + valid, "not UTF-8");
-  }
-  *out_end = at;
-  return TH_OK;
-}
-
-static th_status header_string(header_scan *scan, const char **out_text) {
-  if (header_peek(scan) != '"') {
-    return header_fail(scan, scan->at, "expected a string");
-  }
-  scan->at++;
-  size_t end = 0;
-  TH_TRY(header_string_end(scan, &end));
-  // An escape is never shorter than what it stands for.
-  char *text = th_arena_alloc(scan->arena, end - scan->at + 1);
-  char *out = text;
-  while (scan->at < end) {
-    char c = scan->text[scan->at++];
-    if (c == '\\') {
-      TH_TRY(header_escape(scan, &out));
-    } else {
-      *out++ = c;
-    }
-  }
-  scan->at = end + 1;
-  *out_text = text;
-  return TH_OK;
-}
-
-// An integer from 0 to INT64_MAX, as JSON writes it.
-static th_status header_integer(header_scan *scan, uint64_t *out_value) {
-  char c = header_peek(scan);
-  size_t start = scan->at;
-  if (c < '0' || c > '9') {
-    return header_fail(scan, start, "expected an integer that is not negative");
-  }
-  uint64_t value = 0;
-  for (; scan->at < scan->end; scan->at++) {
-    c = scan->text[scan->at];
-    if (c < '0' || c > '9') {
-      break;
-    }
-    if (value > (INT64_MAX - (uint64_t)(c - '0')) / 10) {
-      return header_fail(scan, start, "the number is beyond 64 bits");
-    }
-    value = value * 10 + (uint64_t)(c - '0');
-  }
-  if (scan->text[start] == '0' && scan->at > start + 1) {
-    return header_fail(scan, start, "the number begins with a zero");
-  }
-  if (scan->at < scan->end && strchr(".eE", c) && c) {
-    return header_fail(scan, start, "expected an integer");
-  }
-  *out_value = value;
-  return TH_OK;
-}
-
-static th_status header_skip_value(header_scan *scan, int depth);
-
-static th_status header_skip_list(header_scan *scan, char close, int depth) {
-  scan->at++;
-  if (header_accept(scan, close)) {
-    return TH_OK;
-  }
-  do {
-    if (close == '}') {
-      const char *key;
-      TH_TRY(header_string(scan, &key));
-      TH_TRY(header_expect(scan, ':'));
-    }
-    TH_TRY(header_skip_value(scan, depth + 1));
-  } while (header_accept(scan, ','));
-  return header_expect(scan, close);
-}
-
-// null, true, false or a number: the letters that these are made of.
-static th_status header_skip_word(header_scan *scan) {
-  size_t start = scan->at;
-  while (scan->at < scan->end && scan->text[scan->at] &&
-         strchr("+-.0123456789Eaeflnrstu", scan->text[scan->at])) {
-    scan->at++;
-  }
-  if (scan->at == start) {
-    return header_fail(scan, start, "expected a value");
+static th_status header_shape(const header_reader *reader, const th_json *value,
+                              th_safetensors_entry *entry) {
+  TH_TRY(header_expect(reader, value, TH_JSON_ARRAY));
+  entry->dims = TH_NEW_ARRAY(reader->arena, int64_t, value->count + 1u);
+  for (TH_JSON_EACH(dim, value)) {
+    uint64_t size = 0;
+    TH_TRY(header_size(reader, dim, &size));
+    entry->dims[entry->rank++] = (int64_t)size;
   }
   return TH_OK;
 }
 
-// A value under a key that the format does not define.
-static th_status header_skip_value(header_scan *scan, int depth) {
-  if (depth > HEADER_DEEPEST) {
-    return header_fail(scan, scan->at, "values are nested more than %d deep",
-                       HEADER_DEEPEST);
-  }
-  const char *text;
-  switch (header_peek(scan)) {
-  case '"':
-    return header_string(scan, &text);
-  case '[':
-    return header_skip_list(scan, ']', depth);
-  case '{':
-    return header_skip_list(scan, '}', depth);
-  default:
-    return header_skip_word(scan);
-  }
-}
-
-static th_status header_shape(header_scan *scan, th_safetensors_entry *entry) {
-  TH_TRY(header_expect(scan, '['));
-  if (header_accept(scan, ']')) {
-    return TH_OK;
-  }
-  do {
-    uint64_t dim;
-    TH_TRY(header_integer(scan, &dim));
-    TH_PUSH(scan->arena, entry->dims, entry->rank, entry->rank_cap) =
-        (int64_t)dim;
-  } while (header_accept(scan, ','));
-  return header_expect(scan, ']');
-}
-
-static th_status header_offsets(header_scan *scan,
+static th_status header_offsets(const header_reader *reader,
+                                const th_json *value,
                                 th_safetensors_entry *entry) {
-  TH_TRY(header_expect(scan, '['));
-  TH_TRY(header_integer(scan, &entry->begin));
-  TH_TRY(header_expect(scan, ','));
-  TH_TRY(header_integer(scan, &entry->end));
-  return header_expect(scan, ']');
+  TH_TRY(header_expect(reader, value, TH_JSON_ARRAY));
+  if (value->count != 2) {
+    return header_fail(reader, header_at(value), "expected two integers");
+  }
+  const th_json *begin = th_json_first(value);
+  TH_TRY(header_size(reader, begin, &entry->begin));
+  return header_size(reader, th_json_next(begin), &entry->end);
 }
 
 enum { HEADER_DTYPE = 1, HEADER_SHAPE = 2, HEADER_OFFSETS = 4 };
 
 // One "key": value of a tensor; `seen` holds the keys so far.
-static th_status header_field(header_scan *scan, th_safetensors_entry *entry,
-                              unsigned *seen) {
-  static const char *const keys[] = {
-      [HEADER_DTYPE] = "dtype",
-      [HEADER_SHAPE] = "shape",
-      [HEADER_OFFSETS] = "data_offsets",
-  };
-  header_skip_space(scan);
-  size_t position = scan->at;
-  const char *key;
-  TH_TRY(header_string(scan, &key));
-  TH_TRY(header_expect(scan, ':'));
-  unsigned bit = strcmp(key, keys[HEADER_DTYPE]) == 0     ? HEADER_DTYPE
-                 : strcmp(key, keys[HEADER_SHAPE]) == 0   ? HEADER_SHAPE
-                 : strcmp(key, keys[HEADER_OFFSETS]) == 0 ? HEADER_OFFSETS
+static th_status header_field(const header_reader *reader, const th_json *key,
+                              th_safetensors_entry *entry, unsigned *seen) {
+  const th_json *value = key + 1;
+  unsigned bit = strcmp(key->text, "dtype") == 0          ? HEADER_DTYPE
+                 : strcmp(key->text, "shape") == 0        ? HEADER_SHAPE
+                 : strcmp(key->text, "data_offsets") == 0 ? HEADER_OFFSETS
                                                           : 0;
   if (*seen & bit) {
-    return header_fail(scan, position, "tensor '%s': '%s' twice", entry->name,
-                       key);
+    return header_fail(reader, header_at(key), "tensor '%s': '%s' twice",
+                       entry->name, key->text);
   }
   *seen |= bit;
   switch (bit) {
   case HEADER_DTYPE:
-    return header_string(scan, &entry->dtype_text);
+    entry->dtype_text = value->text;
+    return header_expect(reader, value, TH_JSON_STRING);
   case HEADER_SHAPE:
-    return header_shape(scan, entry);
+    return header_shape(reader, value, entry);
   case HEADER_OFFSETS:
-    return header_offsets(scan, entry);
+    return header_offsets(reader, value, entry);
   default:
-    return header_skip_value(scan, 0);
+    return TH_OK;
   }
 }
 
@@ -362,18 +170,18 @@ static bool header_bytes(const th_safetensors_entry *entry, unsigned bits,
   return empty || (fits && total % 8 == 0);
 }
 
-static th_status header_check_entry(header_scan *scan,
+static th_status header_check_entry(const header_reader *reader,
                                     th_safetensors_entry *entry,
                                     unsigned seen) {
   if (seen != (HEADER_DTYPE | HEADER_SHAPE | HEADER_OFFSETS)) {
-    return header_fail(scan, entry->position, "tensor '%s': no '%s'",
+    return header_fail(reader, entry->position, "tensor '%s': no '%s'",
                        entry->name,
                        !(seen & HEADER_DTYPE)   ? "dtype"
                        : !(seen & HEADER_SHAPE) ? "shape"
                                                 : "data_offsets");
   }
   if (entry->begin > entry->end) {
-    return header_fail(scan, entry->position,
+    return header_fail(reader, entry->position,
                        "tensor '%s': data_offsets [%" PRIu64 ", %" PRIu64
                        "] run backwards",
                        entry->name, entry->begin, entry->end);
@@ -386,11 +194,11 @@ static th_status header_check_entry(header_scan *scan,
     }
     entry->dtype = header_dtypes[i].dtype;
     if (!header_bytes(entry, header_dtypes[i].bits, &bytes)) {
-      return header_fail(scan, entry->position,
+      return header_fail(reader, entry->position,
                          "tensor '%s': the shape overflows", entry->name);
     }
     if (bytes != entry->end - entry->begin) {
-      return header_fail(scan, entry->position,
+      return header_fail(reader, entry->position,
                          "tensor '%s': the shape takes %" PRIu64
                          " bytes, data_offsets give %" PRIu64,
                          entry->name, bytes, entry->end - entry->begin);
@@ -399,73 +207,57 @@ static th_status header_check_entry(header_scan *scan,
   return TH_OK;
 }
 
-static th_status header_tensor(header_scan *scan, const char *name,
-                               size_t position, th_safetensors_header *header) {
-  if (th_map_get(&header->by_name, name)) {
-    return header_fail(scan, position, "tensor '%s' twice", name);
+static th_status header_tensor(const header_reader *reader,
+                               const th_json *key) {
+  th_safetensors_header *header = reader->header;
+  if (th_map_get(&header->by_name, key->text)) {
+    return header_fail(reader, header_at(key), "tensor '%s' twice", key->text);
   }
-  th_safetensors_entry *entry = TH_NEW(scan->arena, th_safetensors_entry);
-  entry->name = name;
-  entry->position = position;
+  th_safetensors_entry *entry = TH_NEW(reader->arena, th_safetensors_entry);
+  entry->name = key->text;
+  entry->position = header_at(key);
   unsigned seen = 0;
-  TH_TRY(header_expect(scan, '{'));
-  if (!header_accept(scan, '}')) {
-    do {
-      TH_TRY(header_field(scan, entry, &seen));
-    } while (header_accept(scan, ','));
-    TH_TRY(header_expect(scan, '}'));
+  TH_TRY(header_expect(reader, key + 1, TH_JSON_OBJECT));
+  for (TH_JSON_EACH_KEY(field, key + 1)) {
+    TH_TRY(header_field(reader, field, entry, &seen));
   }
-  TH_TRY(header_check_entry(scan, entry, seen));
-  th_map_put(&header->by_name, name, entry);
-  TH_PUSH(scan->arena, header->entries, header->count, header->cap) = entry;
+  TH_TRY(header_check_entry(reader, entry, seen));
+  th_map_put(&header->by_name, entry->name, entry);
+  TH_PUSH(reader->arena, header->entries, header->count, header->cap) = entry;
   return TH_OK;
 }
 
-static th_status header_metadata(header_scan *scan,
-                                 th_safetensors_header *header) {
-  TH_TRY(header_expect(scan, '{'));
-  if (header_accept(scan, '}')) {
-    return TH_OK;
-  }
-  do {
-    header_skip_space(scan);
-    size_t position = scan->at;
-    const char *key;
-    const char *value;
-    TH_TRY(header_string(scan, &key));
-    TH_TRY(header_expect(scan, ':'));
-    TH_TRY(header_string(scan, &value));
-    if (th_map_get(&header->metadata, key)) {
-      return header_fail(scan, position, "metadata '%s' twice", key);
+static th_status header_metadata(const header_reader *reader,
+                                 const th_json *object) {
+  th_safetensors_header *header = reader->header;
+  TH_TRY(header_expect(reader, object, TH_JSON_OBJECT));
+  for (TH_JSON_EACH_KEY(key, object)) {
+    TH_TRY(header_expect(reader, key + 1, TH_JSON_STRING));
+    if (th_map_get(&header->metadata, key->text)) {
+      return header_fail(reader, header_at(key), "metadata '%s' twice",
+                         key->text);
     }
-    th_map_put(&header->metadata, key, (void *)value);
-  } while (header_accept(scan, ','));
-  return header_expect(scan, '}');
+    th_map_put(&header->metadata, key->text, (void *)(key + 1)->text);
+  }
+  return TH_OK;
 }
 
-static th_status header_object(header_scan *scan,
-                               th_safetensors_header *header) {
+static th_status header_object(const header_reader *reader,
+                               const th_json *object) {
   bool has_metadata = false;
-  TH_TRY(header_expect(scan, '{'));
-  if (header_accept(scan, '}')) {
-    return TH_OK;
-  }
-  do {
-    header_skip_space(scan);
-    size_t position = scan->at;
-    const char *name;
-    TH_TRY(header_string(scan, &name));
-    TH_TRY(header_expect(scan, ':'));
-    if (strcmp(name, "__metadata__") != 0) {
-      TH_TRY(header_tensor(scan, name, position, header));
-    } else if (has_metadata) {
-      return header_fail(scan, position, "'__metadata__' twice");
-    } else {
-      has_metadata = true;
-      TH_TRY(header_metadata(scan, header));
+  TH_TRY(header_expect(reader, object, TH_JSON_OBJECT));
+  for (TH_JSON_EACH_KEY(key, object)) {
+    if (strcmp(key->text, "__metadata__") != 0) {
+      TH_TRY(header_tensor(reader, key));
+      continue;
     }
-  } while (header_accept(scan, ','));
-  return header_expect(scan, '}');
+    if (has_metadata) {
+      return header_fail(reader, header_at(key), "'__metadata__' twice");
+    }
+    has_metadata = true;
+    TH_TRY(header_metadata(reader, key + 1));
+  }
+  return TH_OK;
 }
 
 static int header_by_offset(const void *a, const void *b) {
@@ -478,11 +270,12 @@ static int header_by_offset(const void *a, const void *b) {
 }
 
 // The ranges must cover the data once, from its start to the end of the file.
-static th_status header_check_ranges(const header_scan *scan, uint64_t size,
-                                     const th_safetensors_header *header) {
+static th_status header_check_ranges(const header_reader *reader,
+                                     uint64_t size) {
+  const th_safetensors_header *header = reader->header;
   uint32_t count = header->count;
   th_safetensors_entry **sorted =
-      TH_NEW_ARRAY(scan->arena, th_safetensors_entry *, count ? count : 1);
+      TH_NEW_ARRAY(reader->arena, th_safetensors_entry *, count ? count : 1);
   if (count > 0) {
     memcpy(sorted, header->entries, count * sizeof *sorted);
     qsort(sorted, count, sizeof *sorted, header_by_offset);
@@ -491,18 +284,18 @@ static th_status header_check_ranges(const header_scan *scan, uint64_t size,
   for (uint32_t i = 0; i < count; i++) {
     const th_safetensors_entry *entry = sorted[i];
     if (entry->end > size) {
-      return header_fail(scan, entry->position,
+      return header_fail(reader, entry->position,
                          "tensor '%s': data_offsets end at %" PRIu64
                          ", the file has %" PRIu64 " bytes of data",
                          entry->name, entry->end, size);
     }
     if (entry->begin < covered) {
-      return header_fail(scan, entry->position,
+      return header_fail(reader, entry->position,
                          "tensor '%s' overlaps tensor '%s'", entry->name,
                          sorted[i - 1]->name);
     }
     if (entry->begin > covered) {
-      return header_fail(scan, entry->position,
+      return header_fail(reader, entry->position,
                          "no tensor has the %" PRIu64
                          " bytes of data before tensor '%s'",
                          entry->begin - covered, entry->name);
@@ -510,29 +303,30 @@ static th_status header_check_ranges(const header_scan *scan, uint64_t size,
     covered = entry->end;
   }
   if (covered < size) {
-    return header_fail(scan, header->data + covered,
+    return header_fail(reader, header->data + covered,
                        "no tensor has the last %" PRIu64 " bytes",
                        size - covered);
   }
   return TH_OK;
 }
 
-static th_status header_length(const header_scan *scan, size_t size,
-                               uint64_t *out_length) {
+static th_status header_length(const header_reader *reader, const char *bytes,
+                               size_t size, uint64_t *out_length) {
   if (size < HEADER_LENGTH_SIZE) {
-    return header_fail(scan, size, "the file ends in the length of its header");
+    return header_fail(reader, size,
+                       "the file ends in the length of its header");
   }
   uint64_t length = 0;
   for (int i = 0; i < HEADER_LENGTH_SIZE; i++) {
-    length |= (uint64_t)(unsigned char)scan->text[i] << (8 * i);
+    length |= (uint64_t)(unsigned char)bytes[i] << (8 * i);
   }
   if (length > HEADER_LARGEST) {
-    return header_fail(scan, 0,
+    return header_fail(reader, 0,
                        "a header of %" PRIu64 " bytes, the limit is %d", length,
                        HEADER_LARGEST);
   }
   if (length > size - HEADER_LENGTH_SIZE) {
-    return header_fail(scan, 0,
+    return header_fail(reader, 0,
                        "a header of %" PRIu64 " bytes in a file of %zu", length,
                        size);
   }
@@ -544,18 +338,16 @@ th_status th_safetensors_read_header(th_context *ctx, th_arena *arena,
                                      const char *path, const char *bytes,
                                      size_t size,
                                      th_safetensors_header *out_header) {
-  header_scan scan = {.ctx = ctx, .arena = arena, .path = path, .text = bytes};
+  header_reader reader = {ctx, arena, path, out_header};
   uint64_t length = 0;
-  TH_TRY(header_length(&scan, size, &length));
-  scan.at = HEADER_LENGTH_SIZE;
-  scan.end = HEADER_LENGTH_SIZE + (size_t)length;
-  *out_header = (th_safetensors_header){.data = scan.end};
+  const th_json *object = NULL;
+  TH_TRY(header_length(&reader, bytes, size, &length));
+  *out_header =
+      (th_safetensors_header){.data = HEADER_LENGTH_SIZE + (size_t)length};
   th_map_init(&out_header->by_name, arena);
   th_map_init(&out_header->metadata, arena);
-  TH_TRY(header_object(&scan, out_header));
-  header_skip_space(&scan);
-  if (scan.at < scan.end) {
-    return header_fail(&scan, scan.at, "text after the end of the header");
-  }
-  return header_check_ranges(&scan, size - scan.end, out_header);
+  TH_TRY(th_json_parse(ctx, arena, path, HEADER_LENGTH_SIZE,
+                       bytes + HEADER_LENGTH_SIZE, (size_t)length, &object));
+  TH_TRY(header_object(&reader, object));
+  return header_check_ranges(&reader, size - out_header->data);
 }

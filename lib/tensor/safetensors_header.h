@@ -9,7 +9,7 @@ typedef struct th_safetensors_entry {
   const char *name;
   const char *dtype_text;
   th_dtype dtype; // TH_DTYPE_COUNT: not supported
-  uint32_t rank, rank_cap;
+  uint32_t rank;
   int64_t *dims;
   uint64_t begin, end; // in the data
   size_t position;     // of the name in the file, for diagnostics

@@ -1,5 +1,5 @@
 // The JSON reader and the pickle reader.
-#include "frontend/json.h"
+#include "base/json.h"
 #include "frontend/pickle.h"
 
 #include <criterion/criterion.h>
@@ -17,7 +17,7 @@ typedef struct parse_job {
 
 static th_status parse_json(void *arg) {
   parse_job *job = arg;
-  return th_json_parse(job->ctx, &job->arena, "t.json", job->text, job->size,
+  return th_json_parse(job->ctx, &job->arena, "t.json", 0, job->text, job->size,
                        &job->json);
 }
 

@@ -7,8 +7,8 @@
 // and `next` leads over them to the following sibling.  Integers keep all 64
 // bits.  Infinity, -Infinity and NaN are read as older exporters write them.
 // Takes at most 25 bytes for each byte of text.
-#ifndef TH_FRONTEND_JSON_H
-#define TH_FRONTEND_JSON_H
+#ifndef TH_BASE_JSON_H
+#define TH_BASE_JSON_H
 
 #include "base/context.h"
 
@@ -34,9 +34,10 @@ typedef struct th_json {
   };
 } th_json;
 
-// One error at most, "WHERE: byte N: ...", with status TH_PARSE.
+// The text lies `offset` bytes into the file `where`.  One error at most,
+// "WHERE: byte N: ...", with status TH_PARSE.
 th_status th_json_parse(th_context *ctx, th_arena *arena, const char *where,
-                        const char *text, size_t size,
+                        size_t offset, const char *text, size_t size,
                         const th_json **out_value);
 
 // The member of an object; NULL: none, or no object.
