@@ -449,8 +449,12 @@ th_status th_infer_rule_as_strided(th_infer *in) {
 // A view is a window whenever its rule could give it strides, i.e. always but
 // for a reshape that has to copy and an as_strided over what is not row-major.
 bool th_stmt_is_window(th_ir *ir, const th_stmt *stmt) {
-  if (!(stmt->op->traits & TH_VIEW) || !stmt->outs[0]) {
-    return false; // nobody uses it
+  bool used = false; // a split may have lost its first part alone
+  for (uint16_t i = 0; i < stmt->out_count; i++) {
+    used = used || stmt->outs[i];
+  }
+  if (!(stmt->op->traits & TH_VIEW) || !used) {
+    return false;
   }
   const th_type *from = &stmt->args[0].value->type;
   if (stmt->op->op == TH_OP_as_strided) {

@@ -267,8 +267,8 @@ static const th_value *verify_first(const verifier *v, const th_stmt *stmt) {
 }
 
 static bool verify_is_view(const verifier *v, const th_stmt *stmt) {
-  return !stmt->executor && verify_first(v, stmt) && stmt->out_count &&
-         stmt->outs[0] && th_stmt_is_window(v->trace->ir, stmt);
+  return !stmt->executor && verify_first(v, stmt) &&
+         th_stmt_is_window(v->trace->ir, stmt);
 }
 
 static void verify_memory(verifier *v, const th_stmt *stmt) {

@@ -108,8 +108,7 @@ static void slab_read(void *user, th_value *value) {
 }
 
 static void slab_step(slab_check *c, const th_stmt *stmt) {
-  bool window = !stmt->executor && stmt->out_count && stmt->outs[0] &&
-                th_stmt_is_window(c->trace->ir, stmt);
+  bool window = !stmt->executor && th_stmt_is_window(c->trace->ir, stmt);
   c->stmt = stmt;
   for (uint16_t i = 0; i < stmt->out_count; i++) {
     const th_value *out = stmt->outs[i];
