@@ -356,13 +356,12 @@ static const th_expr *nest_offset(th_nest *n, uint16_t buffer,
   return th_space_join(&n->space, offset);
 }
 
-static th_node *nest_load(th_nest *n, const nest_def *def,
-                          const th_expr *const *index) {
+static th_node *nest_load(th_nest *n, uint16_t buffer, const th_expr *offset) {
   return nest_intern(n,
                      &(th_node){.kind = TH_NODE_LOAD,
-                                .dtype = n->buffers[def->buffer].type.dtype,
-                                .buffer = def->buffer,
-                                .expr = nest_offset(n, def->buffer, index)},
+                                .dtype = n->buffers[buffer].type.dtype,
+                                .buffer = buffer,
+                                .expr = offset},
                      NULL);
 }
 
@@ -384,7 +383,7 @@ th_node *th_nest_pull(th_nest *n, const th_value *value,
   const nest_def *def = nest_find(n, value);
   TH_ASSERT(def);
   if (!def->stmt) {
-    node = nest_load(n, def, index);
+    node = nest_load(n, def->buffer, nest_offset(n, def->buffer, index));
   } else {
     th_rule_fn rule = th_nest_rule(def->stmt->op->op);
     node = rule ? rule(n, def->stmt, def->result, index)
@@ -392,6 +391,19 @@ th_node *th_nest_pull(th_nest *n, const th_value *value,
   }
   th_map_put_bytes(&n->memo, &key, sizeof key, node);
   return node;
+}
+
+th_node *th_nest_pull_flat(th_nest *n, const th_value *value,
+                           const th_expr *number) {
+  const nest_def *def = nest_find(n, value);
+  while (def->stmt && def->stmt->op->op == TH_OP_reshape) {
+    def = nest_find(n, def->stmt->args[0].value);
+  }
+  if (def->stmt ||
+      !th_type_is_contiguous(n->ir, &n->buffers[def->buffer].type)) {
+    return NULL;
+  }
+  return nest_load(n, def->buffer, th_space_join(&n->space, number));
 }
 
 th_node *th_nest_operand(th_nest *n, const th_arg *arg, uint8_t rank,

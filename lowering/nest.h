@@ -140,6 +140,10 @@ th_node *th_nest_fail(th_nest *n, const th_stmt *stmt, const char *fmt, ...)
 // The element of a value; index has one entry for each dimension.
 th_node *th_nest_pull(th_nest *n, const th_value *value,
                       const th_expr *const *index);
+// The element with this number, counted row by row; NULL where the value does
+// not lie in memory like that.
+th_node *th_nest_pull_flat(th_nest *n, const th_value *value,
+                           const th_expr *number);
 // An operand of an elementwise statement whose result has `rank` dimensions at
 // `index`, converted to dtype.
 th_node *th_nest_operand(th_nest *n, const th_arg *arg, uint8_t rank,

@@ -24,6 +24,10 @@ th_node *th_rule_reshape(th_nest *n, const th_stmt *stmt, uint16_t out,
   uint8_t rank = rule_dims(n, stmt->outs[out], from);
   rule_dims(n, x, to);
   const th_expr *linear = th_space_flatten(&n->space, rank, from, index);
+  th_node *flat = th_nest_pull_flat(n, x, linear);
+  if (flat) {
+    return flat;
+  }
   th_space_unflatten(&n->space, linear, x->type.rank, to, at);
   return th_nest_pull(n, x, at);
 }
