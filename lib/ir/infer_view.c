@@ -449,11 +449,11 @@ th_status th_infer_rule_as_strided(th_infer *in) {
 // A view is a window whenever its rule could give it strides, i.e. always but
 // for a reshape that has to copy and an as_strided over what is not row-major.
 bool th_stmt_is_window(th_ir *ir, const th_stmt *stmt) {
-  bool used = false; // a split may have lost its first part alone
-  for (uint16_t i = 0; i < stmt->out_count; i++) {
-    used = used || stmt->outs[i];
+  const th_value *out = NULL; // a split may have lost its first part alone
+  for (uint16_t i = 0; i < stmt->out_count && !out; i++) {
+    out = stmt->outs[i];
   }
-  if (!(stmt->op->traits & TH_VIEW) || !used) {
+  if (!(stmt->op->traits & TH_VIEW) || !out) {
     return false;
   }
   const th_type *from = &stmt->args[0].value->type;
@@ -463,7 +463,6 @@ bool th_stmt_is_window(th_ir *ir, const th_stmt *stmt) {
   if (stmt->op->op != TH_OP_reshape) {
     return true;
   }
-  const th_type *to = &stmt->outs[0]->type;
   const th_expr *strides[TH_MAX_RANK];
-  return th_view_strides(ir, from, to->rank, to->dims, strides);
+  return th_view_strides(ir, from, out->type.rank, out->type.dims, strides);
 }
