@@ -4,6 +4,11 @@
 // error, each operation once, with every executor's reason.
 //
 // Views of row-major or strided memory need no executor (they are windows).
+//
+// An executor that takes chains (a product with its bias, activation and
+// residual) gets the statements behind the one it accepts as long as each is
+// the only reader of the one before.  They are written together, where the last
+// one stands; the fuse pass makes a region of them.
 #include "passes/pass.h"
 
 #include "ir/expand.h"
@@ -12,13 +17,24 @@
 
 enum { CLAIM_ROUNDS = 16 }; // depth of composites; more is a bug of ours
 
+typedef struct claim_chain {
+  const th_executor *executor;
+  const th_stmt **stmts;
+  uint32_t count, cap;
+} claim_chain;
+
 typedef struct claim_state {
   th_pipeline *p;
+  const th_trace *in;
   th_builder b;
   th_remap m;
   uint32_t expanded;
   uint32_t missing;
   th_map reported; // operation names
+  // By value id: how many statements read it, and the last one's index.
+  uint32_t *readers, *reader;
+  uint32_t now;
+  claim_chain **chains; // by statement index
 } claim_state;
 
 static void claim_explain(claim_state *s, const th_stmt *stmt,
@@ -31,18 +47,16 @@ static void claim_explain(claim_state *s, const th_stmt *stmt,
 
 // A window is nobody's, unless it can be part of a region: its result has the
 // strides of the operand's memory, which are not those of a buffer of its own.
-static const char *claim_by(claim_state *s, const th_stmt *stmt, bool explain) {
+static const th_executor *claim_by(claim_state *s, const th_stmt *stmt) {
   bool is_window = th_stmt_is_window(s->p->ir, stmt);
   for (uint32_t i = 0; i < s->p->executors.count; i++) {
     const th_executor *e = s->p->executors.items[i];
     const char *reason = NULL;
     if ((!is_window && th_executor_claim(e, stmt, &reason)) ||
         th_executor_can_fuse(e, stmt, &reason)) {
-      return e->name;
+      return e;
     }
-    if (explain) {
-      claim_explain(s, stmt, e->name, reason);
-    }
+    claim_explain(s, stmt, e->name, reason);
   }
   return NULL;
 }
@@ -94,7 +108,81 @@ static th_status claim_expand(claim_state *s, const th_stmt *stmt) {
   return TH_OK;
 }
 
+// ---- chains
+
+static void claim_read(void *user, th_value *value) {
+  claim_state *s = user;
+  s->readers[value->id]++;
+  s->reader[value->id] = s->now;
+}
+
+static void claim_count_readers(claim_state *s) {
+  const th_trace *in = s->in;
+  th_arena *arena = &s->p->ir->arena;
+  s->readers = TH_NEW_ARRAY(arena, uint32_t, in->value_count);
+  s->reader = TH_NEW_ARRAY(arena, uint32_t, in->value_count);
+  s->chains = TH_NEW_ARRAY(arena, claim_chain *, in->stmt_count + 1u);
+  for (s->now = 0; s->now < in->stmt_count; s->now++) {
+    th_stmt_operands(in->stmts[s->now], claim_read, s);
+  }
+  th_arg_values(&in->result, claim_read, s); // reader: past the end
+}
+
+// The statement that alone reads what `stmt` makes.
+static th_stmt *claim_next(const claim_state *s, const th_stmt *stmt) {
+  const th_value *out = stmt->out_count == 1 ? stmt->outs[0] : NULL;
+  bool one = out && s->readers[out->id] == 1;
+  uint32_t index = one ? s->reader[out->id] : s->in->stmt_count;
+  return index < s->in->stmt_count ? s->in->stmts[index] : NULL;
+}
+
+// Each statement that joins takes one of fuel.
+static claim_chain *claim_make_chain(claim_state *s, const th_executor *e,
+                                     const th_stmt *first) {
+  th_arena *arena = &s->p->ir->arena;
+  claim_chain *chain = TH_NEW(arena, claim_chain);
+  chain->executor = e;
+  for (const th_stmt *stmt = first; stmt;) {
+    const char *reason = NULL;
+    TH_PUSH(arena, chain->stmts, chain->count, chain->cap) = stmt;
+    s->chains[stmt->index] = chain;
+    const th_stmt *next = s->p->fuel ? claim_next(s, stmt) : NULL;
+    bool joins = next && !next->executor && !s->chains[next->index] &&
+                 e->follows(chain->stmts, chain->count, next, &reason);
+    if (next && !joins) {
+      claim_explain(s, next, e->name, reason);
+    }
+    s->p->fuel -= joins && s->p->fuel > 0;
+    stmt = joins ? next : NULL;
+  }
+  return chain;
+}
+
+static th_status claim_put(claim_state *s, const th_stmt *stmt,
+                           const th_executor *e) {
+  th_stmt *copy = th_remap_stmt(&s->m, stmt);
+  if (copy) {
+    copy->executor = e->name;
+  }
+  return s->b.status;
+}
+
+// Writes the chain where its last statement stands.
+static th_status claim_put_chain(claim_state *s, const claim_chain *chain,
+                                 const th_stmt *stmt) {
+  for (uint32_t i = 0;
+       stmt == chain->stmts[chain->count - 1] && i < chain->count; i++) {
+    TH_TRY(claim_put(s, chain->stmts[i], chain->executor));
+  }
+  return TH_OK;
+}
+
+// ---- statements
+
 static th_status claim_stmt(claim_state *s, const th_stmt *stmt) {
+  if (s->chains[stmt->index]) {
+    return claim_put_chain(s, s->chains[stmt->index], stmt);
+  }
   if (stmt->executor || stmt->op->traits & TH_STRUCT) {
     th_remap_stmt(&s->m, stmt);
     return s->b.status;
@@ -103,24 +191,28 @@ static th_status claim_stmt(claim_state *s, const th_stmt *stmt) {
     th_remap_stmt(&s->m, stmt); // the program runs these itself
     return s->b.status;
   }
-  const char *executor = claim_by(s, stmt, true);
-  if (!executor && stmt->op->expand) {
+  const th_executor *e = claim_by(s, stmt);
+  if (e && e->follows) {
+    return claim_put_chain(s, claim_make_chain(s, e, stmt), stmt);
+  }
+  if (e) {
+    return claim_put(s, stmt, e);
+  }
+  if (stmt->op->expand) {
     return claim_expand(s, stmt);
   }
   th_stmt *copy = th_remap_stmt(&s->m, stmt);
-  if (copy) {
-    copy->executor = executor;
-    if (!executor && !th_stmt_is_window(s->p->ir, copy)) {
-      claim_missing(s, stmt);
-    }
+  if (copy && !th_stmt_is_window(s->p->ir, copy)) {
+    claim_missing(s, stmt);
   }
   return s->b.status;
 }
 
 static th_status claim_round(th_pipeline *p, const th_trace *in, th_trace **out,
                              uint32_t *out_expanded) {
-  claim_state s = {.p = p};
+  claim_state s = {.p = p, .in = in};
   th_map_init(&s.reported, &p->ir->arena);
+  claim_count_readers(&s);
   *out = th_remap_begin(&s.m, in, &s.b);
   for (uint32_t i = 0; i < in->stmt_count; i++) {
     TH_TRY(claim_stmt(&s, in->stmts[i]));

@@ -167,10 +167,27 @@ static th_status fuse_region(fuse_state *s, const th_executor *e,
   return s->b.status;
 }
 
+// A chain is whole since it was claimed.
+static uint32_t fuse_chain_end(const fuse_state *s, const th_executor *e,
+                               uint32_t start) {
+  const th_stmt *const *chain = (const th_stmt *const *)s->in->stmts + start;
+  const char *reason = NULL;
+  uint32_t count = 1;
+  while (start + count < s->in->stmt_count &&
+         fuse_executor(s, s->in->stmts[start + count]) == e &&
+         e->follows(chain, count, s->in->stmts[start + count], &reason)) {
+    count++;
+  }
+  return start + count;
+}
+
 // Where the run of `e` that starts here ends.  Each statement that joins the
 // one before it takes one of fuel, so that a miscompilation can be bisected.
 static uint32_t fuse_run_end(const fuse_state *s, const th_executor *e,
                              uint32_t start) {
+  if (e->follows) {
+    return fuse_chain_end(s, e, start);
+  }
   uint32_t end = start + 1;
   while (s->p->fuel != 0 && end < s->in->stmt_count &&
          fuse_executor(s, s->in->stmts[end]) == e) {

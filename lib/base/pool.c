@@ -20,6 +20,7 @@ int omp_get_thread_num(void);
 int omp_get_num_threads(void);
 int omp_in_parallel(void);
 void omp_set_num_threads(int threads);
+int omp_get_max_threads(void);
 
 typedef struct pool_loop {
   th_pool_fn fn;
@@ -123,4 +124,11 @@ void th_parallel(int threads, int64_t n, int64_t grain, th_pool_fn fn,
   for (int i = 0; i < loop.chunks; i++) {
     pool_run_chunk(&loop, i);
   }
+}
+
+int th_pool_lend(int threads) {
+  pthread_once(&pool_once, pool_init_once);
+  int before = omp_get_max_threads();
+  omp_set_num_threads(atomic_load(&pool_forked) ? 1 : threads);
+  return before;
 }

@@ -45,4 +45,8 @@ void th_pool_chunk(int chunk, int chunks, int64_t n, int64_t grain,
 void th_parallel(int threads, int64_t n, int64_t grain, th_pool_fn fn,
                  void *arg);
 
+// How many threads a library that calls OpenMP itself takes from here on, when
+// this thread calls it; returns what it was.
+int th_pool_lend(int threads);
+
 #endif

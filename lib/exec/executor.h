@@ -28,6 +28,10 @@ struct th_executor {
   // A fusing executor: may this statement be part of a region; and the region.
   th_check_fn can_fuse;
   th_status (*fuse)(const th_executor *executor, th_fusion *fusion);
+  // An executor of chains: a region is a statement that can_fuse accepts and
+  // those behind it, each the only reader of the one before.  May `next` join?
+  bool (*follows)(const th_stmt *const *chain, uint32_t count,
+                  const th_stmt *next, const char **reason);
   // A user's: what runs a region of statements; NULL: regions have kernels.
   th_status (*fuse_user)(th_context *ctx, const th_stmt *region,
                          th_run_fn *out_run, void **out_state);
@@ -61,9 +65,11 @@ bool th_executor_can_fuse(const th_executor *executor, const th_stmt *stmt,
                           const char **reason);
 
 // Built-in tables, each in its own file.
-extern const th_executor_options th_ref_executor;  // ref.c
-extern const th_executor_options th_host_executor; // host.c
-void th_host_executor_init(th_executor *executor); // its fusing part
+extern const th_executor_options th_ref_executor;    // ref.c
+extern const th_executor_options th_host_executor;   // host.c
+void th_host_executor_init(th_executor *executor);   // its fusing part
+extern const th_executor_options th_onednn_executor; // onednn.c
+void th_onednn_executor_init(th_executor *executor);
 
 // th_executor.fuse of a user's: a region whose body is the statements
 // themselves (user_region.c).

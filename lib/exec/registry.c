@@ -72,6 +72,9 @@ static registry *registry_of(th_context *ctx) {
     th_executor *host = registry_add(r, ctx, &th_host_executor);
     host->builtin = true;
     th_host_executor_init(host);
+    th_executor *onednn = registry_add(r, ctx, &th_onednn_executor);
+    onednn->builtin = true;
+    th_onednn_executor_init(onednn);
     ctx->slots[TH_SLOT_EXECUTORS] = r;
   }
   return r;

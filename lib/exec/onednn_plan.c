@@ -1,0 +1,420 @@
+#include "exec/onednn_plan.h"
+
+#include "base/alloc.h"
+#include "base/pool.h"
+
+#include <pthread.h>
+#include <string.h>
+
+enum {
+  PLANS_KEPT = 16,
+  PLAN_OPERANDS = 4 + TH_ONEDNN_POSTS, // x, y, bias, z, operands
+  PLAN_KEY = PLAN_OPERANDS * (2 * TH_MAX_RANK + 1) + 1,
+};
+
+// A primitive and the shapes it was made for.
+typedef struct onednn_plan {
+  int64_t key[PLAN_KEY];
+  uint32_t key_size;
+  uint64_t used; // for the LRU
+  uint32_t users;
+  bool retired; // out of the table: the last user frees it
+  dnnl_primitive_t primitive;
+  size_t scratch;
+  uint32_t count;
+  int roles[PLAN_OPERANDS]; // DNNL_ARG_...
+  dnnl_memory_desc_t descs[PLAN_OPERANDS];
+  dnnl_memory_desc_t scratch_desc;
+} onednn_plan;
+
+struct th_onednn_plans {
+  pthread_mutex_t lock;
+  onednn_plan *items[PLANS_KEPT];
+  uint64_t clock;
+};
+
+#define DNNL_TRY(run, call)                                                    \
+  do {                                                                         \
+    dnnl_status_t dnnl_status_ = th_onednn_get()->call;                        \
+    if (dnnl_status_ != dnnl_success) {                                        \
+      return onednn_error(run, #call, dnnl_status_);                           \
+    }                                                                          \
+  } while (0)
+
+static th_status onednn_error(th_run *run, const char *call,
+                              dnnl_status_t status) {
+  th_status ours = status == dnnl_out_of_memory   ? TH_NO_MEMORY
+                   : status == dnnl_unimplemented ? TH_UNSUPPORTED
+                                                  : TH_BACKEND;
+  return th_run_error(run, ours, "oneDNN: %.*s: %s", (int)strcspn(call, "("),
+                      call, th_onednn_get()->status2str(status));
+}
+
+// ---- the table
+
+th_onednn_plans *th_onednn_plans_new(void) {
+  th_onednn_plans *plans = th_calloc(1, sizeof *plans);
+  if (plans) {
+    pthread_mutex_init(&plans->lock, NULL);
+  }
+  return plans;
+}
+
+static void onednn_plan_free(onednn_plan *plan) {
+  if (plan && plan->primitive) {
+    th_onednn_get()->primitive_destroy(plan->primitive);
+  }
+  th_free(plan);
+}
+
+void th_onednn_plans_free(th_onednn_plans *plans) {
+  if (!plans) {
+    return;
+  }
+  for (int i = 0; i < PLANS_KEPT; i++) {
+    onednn_plan_free(plans->items[i]);
+  }
+  pthread_mutex_destroy(&plans->lock);
+  th_free(plans);
+}
+
+static onednn_plan *onednn_plan_find(th_onednn_plans *plans,
+                                     const onednn_plan *wanted) {
+  onednn_plan *found = NULL;
+  pthread_mutex_lock(&plans->lock);
+  for (int i = 0; i < PLANS_KEPT && !found; i++) {
+    onednn_plan *p = plans->items[i];
+    if (p && p->key_size == wanted->key_size &&
+        !memcmp(p->key, wanted->key, p->key_size * sizeof *p->key)) {
+      found = p;
+      p->used = ++plans->clock;
+      p->users++;
+    }
+  }
+  pthread_mutex_unlock(&plans->lock);
+  return found;
+}
+
+static void onednn_plan_keep(th_onednn_plans *plans, onednn_plan *plan) {
+  int oldest = 0;
+  pthread_mutex_lock(&plans->lock);
+  for (int i = 0; i < PLANS_KEPT && plans->items[oldest]; i++) {
+    if (!plans->items[i] ||
+        plans->items[i]->used < plans->items[oldest]->used) {
+      oldest = i;
+    }
+  }
+  onednn_plan *old = plans->items[oldest];
+  plans->items[oldest] = plan;
+  plan->used = ++plans->clock;
+  plan->users = 1;
+  bool unused = old && old->users == 0;
+  if (old) {
+    old->retired = true;
+  }
+  pthread_mutex_unlock(&plans->lock);
+  if (unused) {
+    onednn_plan_free(old);
+  }
+}
+
+static void onednn_plan_put(th_onednn_plans *plans, onednn_plan *plan) {
+  pthread_mutex_lock(&plans->lock);
+  bool last = --plan->users == 0 && plan->retired;
+  pthread_mutex_unlock(&plans->lock);
+  if (last) {
+    onednn_plan_free(plan);
+  }
+}
+
+// ---- making
+
+// The operand as part of the key and of the primitive.  A vector stands in the
+// last of `rank` dimensions.
+static th_status onednn_plan_operand(th_run *run, onednn_plan *plan, int role,
+                                     const th_view *view, int rank) {
+  dnnl_dims_t dims, strides;
+  int lead = rank - view->rank;
+  plan->key[plan->key_size++] = role;
+  for (int i = rank - 1; i >= 0; i--) {
+    dims[i] = i < lead ? 1 : view->dims[i - lead];
+    if (dims[i] > 1) {
+      strides[i] = view->strides[i - lead];
+    } else { // any stride is right; this one it knows
+      strides[i] = i + 1 < rank ? dims[i + 1] * strides[i + 1] : 1;
+    }
+    plan->key[plan->key_size++] = dims[i];
+    plan->key[plan->key_size++] = strides[i];
+  }
+  plan->roles[plan->count] = role;
+  DNNL_TRY(run, memory_desc_init_by_strides(&plan->descs[plan->count++], rank,
+                                            dims, dnnl_f32, strides));
+  return TH_OK;
+}
+
+static const th_view *onednn_operand_view(const th_onednn_product *p,
+                                          int role) {
+  switch (role) {
+  case DNNL_ARG_SRC:
+    return &p->x;
+  case DNNL_ARG_WEIGHTS:
+    return &p->y;
+  case DNNL_ARG_DST:
+    return &p->z;
+  case DNNL_ARG_BIAS:
+    return p->bias;
+  default:
+    return p->operands[(role & ~DNNL_ARG_SRC_1) /
+                           DNNL_ARG_ATTR_MULTIPLE_POST_OP_BASE -
+                       1];
+  }
+}
+
+static th_status onednn_plan_describe(th_run *run, const th_onednn_product *p,
+                                      onednn_plan *plan) {
+  int rank = p->z.rank;
+  plan->key[plan->key_size++] = th_run_threads(run);
+  TH_TRY(onednn_plan_operand(run, plan, DNNL_ARG_SRC, &p->x, rank));
+  TH_TRY(onednn_plan_operand(run, plan, DNNL_ARG_WEIGHTS, &p->y, rank));
+  TH_TRY(onednn_plan_operand(run, plan, DNNL_ARG_DST, &p->z, rank));
+  if (p->bias) {
+    TH_TRY(onednn_plan_operand(run, plan, DNNL_ARG_BIAS, p->bias, rank));
+  }
+  for (uint32_t i = 0; i < p->posts->count; i++) {
+    if (p->posts->items[i].is_binary) {
+      int role = DNNL_ARG_ATTR_MULTIPLE_POST_OP((int)i) | DNNL_ARG_SRC_1;
+      TH_TRY(onednn_plan_operand(run, plan, role, p->operands[i], rank));
+    }
+  }
+  return TH_OK;
+}
+
+static th_status onednn_plan_posts(th_run *run, const th_onednn_product *p,
+                                   const onednn_plan *plan,
+                                   dnnl_post_ops_t posts) {
+  uint32_t at = p->bias ? 4 : 3; // of the next binary operand
+  for (uint32_t i = 0; i < p->posts->count; i++) {
+    const th_onednn_post *post = &p->posts->items[i];
+    if (post->is_binary) {
+      DNNL_TRY(run,
+               post_ops_append_binary(posts, post->alg, &plan->descs[at++]));
+    } else {
+      DNNL_TRY(run, post_ops_append_eltwise(posts, 1, post->alg, post->alpha,
+                                            post->beta));
+    }
+  }
+  return TH_OK;
+}
+
+// Implementations called ref are a thousand times slower than a loop over the
+// batch.
+static th_status onednn_plan_primitive(th_run *run, const th_onednn_product *p,
+                                       onednn_plan *plan,
+                                       dnnl_primitive_attr_t attr,
+                                       dnnl_primitive_desc_t *out_desc) {
+  const th_onednn *l = th_onednn_get();
+  dnnl_matmul_desc_t matmul;
+  DNNL_TRY(run,
+           matmul_desc_init(&matmul, &plan->descs[0], &plan->descs[1],
+                            p->bias ? &plan->descs[3] : NULL, &plan->descs[2]));
+  dnnl_status_t status =
+      l->primitive_desc_create(out_desc, &matmul, attr, l->engine, NULL);
+  if (status == dnnl_unimplemented) {
+    return TH_UNSUPPORTED;
+  }
+  if (status != dnnl_success) {
+    return onednn_error(run, "primitive_desc_create", status);
+  }
+  const char *name = "";
+  DNNL_TRY(run,
+           primitive_desc_query(*out_desc, dnnl_query_impl_info_str, 0, &name));
+  if (strncmp(name, "ref", 3) == 0) {
+    return TH_UNSUPPORTED;
+  }
+  const dnnl_memory_desc_t *scratch =
+      l->primitive_desc_query_md(*out_desc, dnnl_query_scratchpad_md, 0);
+  plan->scratch = scratch ? l->memory_desc_get_size(scratch) : 0;
+  plan->scratch_desc = scratch ? *scratch : (dnnl_memory_desc_t){0};
+  DNNL_TRY(run, primitive_create(&plan->primitive, *out_desc));
+  return TH_OK;
+}
+
+static th_status onednn_plan_attr(th_run *run, const th_onednn_product *p,
+                                  const onednn_plan *plan,
+                                  dnnl_primitive_attr_t attr) {
+  const th_onednn *l = th_onednn_get();
+  dnnl_post_ops_t posts = NULL;
+  DNNL_TRY(run,
+           primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user));
+  DNNL_TRY(run, post_ops_create(&posts));
+  th_status status = onednn_plan_posts(run, p, plan, posts);
+  if (status == TH_OK) {
+    dnnl_status_t set = l->primitive_attr_set_post_ops(attr, posts);
+    status = set == dnnl_success
+                 ? TH_OK
+                 : onednn_error(run, "primitive_attr_set_post_ops", set);
+  }
+  l->post_ops_destroy(posts);
+  return status;
+}
+
+// TH_UNSUPPORTED without a diagnostic: there is no good implementation.
+static th_status onednn_plan_make(th_run *run, const th_onednn_product *p,
+                                  onednn_plan *plan) {
+  const th_onednn *l = th_onednn_get();
+  dnnl_primitive_attr_t attr = NULL;
+  dnnl_primitive_desc_t desc = NULL;
+  DNNL_TRY(run, primitive_attr_create(&attr));
+  th_status status = onednn_plan_attr(run, p, plan, attr);
+  if (status == TH_OK) {
+    status = onednn_plan_primitive(run, p, plan, attr, &desc);
+  }
+  if (desc) {
+    l->primitive_desc_destroy(desc);
+  }
+  l->primitive_attr_destroy(attr);
+  return status;
+}
+
+static th_status onednn_plan_get(th_run *run, th_onednn_plans *plans,
+                                 const th_onednn_product *p,
+                                 onednn_plan **out_plan) {
+  onednn_plan *plan = th_calloc(1, sizeof *plan);
+  if (!plan) {
+    return th_run_error(run, TH_NO_MEMORY, "out of memory");
+  }
+  th_status status = onednn_plan_describe(run, p, plan);
+  *out_plan = status == TH_OK ? onednn_plan_find(plans, plan) : NULL;
+  if (status == TH_OK && !*out_plan) {
+    status = onednn_plan_make(run, p, plan);
+    if (status == TH_OK) {
+      onednn_plan_keep(plans, plan);
+      *out_plan = plan;
+      return TH_OK;
+    }
+  }
+  onednn_plan_free(plan);
+  return status;
+}
+
+// ---- running
+
+typedef struct onednn_call {
+  dnnl_exec_arg_t args[PLAN_OPERANDS + 1];
+  uint32_t count;
+  dnnl_stream_t stream;
+} onednn_call;
+
+static th_status onednn_bind(th_run *run, onednn_call *call, int role,
+                             const dnnl_memory_desc_t *desc, void *data) {
+  dnnl_exec_arg_t *arg = &call->args[call->count];
+  arg->arg = role;
+  DNNL_TRY(run,
+           memory_create(&arg->memory, desc, th_onednn_get()->engine, data));
+  call->count++;
+  return TH_OK;
+}
+
+static th_status onednn_execute(th_run *run, const onednn_plan *plan,
+                                const th_onednn_product *p, onednn_call *call) {
+  const th_onednn *l = th_onednn_get();
+  for (uint32_t i = 0; i < plan->count; i++) {
+    TH_TRY(onednn_bind(run, call, plan->roles[i], &plan->descs[i],
+                       onednn_operand_view(p, plan->roles[i])->data));
+  }
+  if (plan->scratch) {
+    void *scratch = th_run_scratch(run, plan->scratch);
+    if (!scratch) {
+      return th_run_error(run, TH_NO_MEMORY, "out of memory");
+    }
+    TH_TRY(onednn_bind(run, call, DNNL_ARG_SCRATCHPAD, &plan->scratch_desc,
+                       scratch));
+  }
+  DNNL_TRY(run,
+           stream_create(&call->stream, l->engine, dnnl_stream_default_flags));
+  DNNL_TRY(run, primitive_execute(plan->primitive, call->stream,
+                                  (int)call->count, call->args));
+  return TH_OK;
+}
+
+static th_status onednn_run_plan(th_run *run, const onednn_plan *plan,
+                                 const th_onednn_product *p) {
+  const th_onednn *l = th_onednn_get();
+  onednn_call call = {.count = 0};
+  th_status status = onednn_execute(run, plan, p, &call);
+  for (uint32_t i = 0; i < call.count; i++) {
+    l->memory_destroy(call.args[i].memory);
+  }
+  if (call.stream) {
+    l->stream_destroy(call.stream);
+  }
+  return status;
+}
+
+// The two last dimensions at one place of the batch.
+static th_view onednn_matrix(const th_view *view, int batch_rank,
+                             const int64_t *place) {
+  th_view v = *view;
+  int64_t offset = 0;
+  int lead = view->rank - 2;
+  for (int i = 0; i < lead; i++) {
+    int64_t at = place[batch_rank - lead + i];
+    offset += view->dims[i] == 1 ? 0 : at * view->strides[i];
+  }
+  v.data = (float *)view->data + offset;
+  v.dims += lead;
+  v.strides += lead;
+  v.rank = 2;
+  return v;
+}
+
+static th_status onednn_run_place(th_run *run, th_onednn_plans *plans,
+                                  const th_onednn_product *p,
+                                  const int64_t *place) {
+  th_view views[TH_ONEDNN_POSTS];
+  th_onednn_product one = *p;
+  int batch = p->z.rank - 2;
+  one.x = onednn_matrix(&p->x, batch, place);
+  one.y = onednn_matrix(&p->y, batch, place);
+  one.z = onednn_matrix(&p->z, batch, place);
+  for (uint32_t i = 0; i < p->posts->count; i++) {
+    if (p->operands[i] && p->operands[i]->rank > 2) {
+      views[i] = onednn_matrix(p->operands[i], batch, place);
+      one.operands[i] = &views[i];
+    }
+  }
+  return th_onednn_run(run, plans, &one);
+}
+
+// One product after the other.
+static th_status onednn_run_batch(th_run *run, th_onednn_plans *plans,
+                                  const th_onednn_product *p) {
+  int64_t place[TH_MAX_RANK] = {0};
+  int batch = p->z.rank - 2;
+  for (int dim = batch - 1;;) {
+    TH_TRY(onednn_run_place(run, plans, p, place));
+    for (dim = batch - 1; dim >= 0 && ++place[dim] == p->z.dims[dim]; dim--) {
+      place[dim] = 0;
+    }
+    if (dim < 0) {
+      return TH_OK;
+    }
+  }
+}
+
+th_status th_onednn_run(th_run *run, th_onednn_plans *plans,
+                        const th_onednn_product *product) {
+  onednn_plan *plan = NULL;
+  int before = th_pool_lend(th_run_threads(run));
+  th_status status = onednn_plan_get(run, plans, product, &plan);
+  if (status == TH_OK) {
+    status = onednn_run_plan(run, plan, product);
+    onednn_plan_put(plans, plan);
+  } else if (status == TH_UNSUPPORTED && product->z.rank > 2) {
+    status = onednn_run_batch(run, plans, product);
+  } else if (status == TH_UNSUPPORTED) {
+    status = th_run_error(run, status, "oneDNN has no implementation");
+  }
+  th_pool_lend(before);
+  return status;
+}
