@@ -103,6 +103,8 @@ static th_status compile_run(void *user) {
   th_compiled *out = a->out;
   th_program_options options = {.no_cache = a->options->no_cache,
                                 .threads = a->options->threads,
+                                .constant_weights =
+                                    a->options->constant_weights,
                                 .before = a->options->before,
                                 .after = a->options->after,
                                 .user = a->options->user};

@@ -75,6 +75,7 @@ static th_status load_callable(th_context *ctx, load_source *l,
   th_callable *c = NULL;
   *out_callable = NULL;
   TH_TRY(th_callable_new(ctx, options, &c));
+  c->options.constant_weights |= l->archive != NULL;
   th_status status = load_check(c);
   l->ir = status == TH_OK ? th_ir_new(ctx) : NULL;
   if (status == TH_OK) {

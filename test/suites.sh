@@ -16,6 +16,7 @@ examples         | quick | suite_examples build release
 style            | quick | tally style test/style
 conformance-ref  | full  | suite_models build release --executors ref
 conformance-host | full  | suite_models build release --executors host
+conformance      | full  | suite_models build release
 guard-pages      | full  | suite_guard_pages
 roundtrip        | full  | suite_roundtrip
 headers          | full  | suite_headers
@@ -296,6 +297,7 @@ suite_ops() {
 suite_guard_pages() {
   export TH_GUARD_PAGES=1
   suite_models build release --executors host
+  suite_models build release
   unset TH_GUARD_PAGES
 }
 
@@ -310,6 +312,7 @@ suite_roundtrip() {
       --roundtrip-each
     roundtrip_final "$stem" ref
     roundtrip_final "$stem" host
+    roundtrip_final "$stem" onednn,host
   done
 }
 

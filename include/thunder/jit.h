@@ -37,7 +37,7 @@ typedef struct th_transform th_transform; // transform.h
 
 typedef struct th_jit_options {
   size_t size;           // sizeof this, so that it may grow
-  const char *executors; // "host,ref"; NULL: the default list
+  const char *executors; // "onednn,host,ref", which is what NULL means
   const char *passes;    // NULL: the whole pipeline
   th_cache_mode cache;
   int threads;         // of calls and of the code generator; 0:
@@ -61,6 +61,9 @@ typedef struct th_jit_options {
   void (*after)(void *user, const th_stmt *stmt, const th_view *const *outs,
                 uint32_t out_count);
   void *user;
+  // No weight changes while the callable lives, so an executor may keep copies
+  // of them in an order of its own.  Always so for the weights of an archive.
+  bool constant_weights;
 } th_jit_options;
 
 #define TH_JIT_OPTIONS_INIT                                                    \
@@ -80,7 +83,8 @@ typedef struct th_jit_options {
    0,                                                                          \
    NULL,                                                                       \
    NULL,                                                                       \
-   NULL}
+   NULL,                                                                       \
+   false}
 
 // A function over values (trace.h) as a callable; nothing is traced before the
 // first call.  The function fills `output_count` results.  `module` (NULL:

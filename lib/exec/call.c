@@ -186,6 +186,27 @@ th_dtype th_run_dtype(const th_run *run, uint32_t arg) {
   return a->kind == TH_ARG_DTYPE ? a->dtype : TH_DTYPE_COUNT;
 }
 
+bool th_run_is_constant(const th_run *run, uint32_t arg) {
+  const th_program *p = run->call->program;
+  if (!p->options.constant_weights || call_at(run, arg)->kind != TH_ARG_VALUE) {
+    return false;
+  }
+  const th_value *value = run->stmt->args[arg].value;
+  while (p->windows[value->id].from) {
+    value = p->windows[value->id].from;
+  }
+  const th_input *input = value->input;
+  bool constant = input && (input->kind == TH_INPUT_PARAM ||
+                            input->kind == TH_INPUT_CONSTANT);
+  for (uint32_t i = 0; constant && i < p->written_count; i++) {
+    constant = p->trace->inputs[p->written[i]] != value;
+  }
+  for (uint32_t i = 0; constant && i < p->mutated_count; i += 2) {
+    constant = p->mutated[i] != value;
+  }
+  return constant;
+}
+
 uint32_t th_run_list_count(const th_run *run, uint32_t arg) {
   const th_rt_arg *a = call_at(run, arg);
   return a->kind == TH_ARG_LIST ? a->count : 0;

@@ -98,4 +98,7 @@ struct th_run {
   struct th_frame *call; // program.h: memory and diagnostics of this call
 };
 
+// Is this argument (part of) a weight that no call and no caller changes?
+bool th_run_is_constant(const th_run *run, uint32_t arg);
+
 #endif

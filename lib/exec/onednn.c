@@ -245,37 +245,43 @@ static bool onednn_flatten(th_view *view, int64_t *dims, int64_t *strides) {
 }
 
 typedef struct onednn_shape {
-  int64_t dims[TH_MAX_RANK], strides[TH_MAX_RANK];
+  int64_t dims[2], strides[2];
 } onednn_shape;
 
-// Row-major, in memory of this call's.
-static th_status onednn_dense(th_run *run, th_view *view, onednn_shape *shape) {
-  th_view from = *view;
-  int64_t count = 1;
+// Copies `view` to rows that lie behind each other, in memory of this call's.
+static th_status onednn_copy_rows(th_run *run, const th_view *view,
+                                  th_view *out) {
+  int64_t strides[TH_MAX_RANK] = {0}, count = 1;
   for (int i = view->rank - 1; i >= 0; i--) {
-    shape->dims[i] = view->dims[i];
-    shape->strides[i] = count;
+    strides[i] = count;
     count *= view->dims[i];
   }
-  view->data = th_run_scratch(run, (size_t)count * sizeof(float));
-  view->dims = shape->dims;
-  view->strides = shape->strides;
-  if (!view->data) {
+  th_view dense = *view;
+  dense.strides = strides;
+  dense.data = th_run_scratch(run, (size_t)count * sizeof(float));
+  if (!dense.data) {
     return th_run_error(run, TH_NO_MEMORY, "out of memory");
   }
-  th_ref_copy(view, &from);
+  th_ref_copy(&dense, view);
+  out->data = dense.data;
   return TH_OK;
 }
 
-// As rows of one matrix, copied where need be.
-static th_status onednn_rows(th_run *run, th_view *view, onednn_shape *dense,
-                             onednn_shape *flat) {
-  if (onednn_flatten(view, flat->dims, flat->strides)) {
+// As rows of one matrix, copied where need be.  Not empty.
+static th_status onednn_rows(th_run *run, th_view *view, onednn_shape *shape) {
+  th_view from = *view;
+  if (onednn_flatten(view, shape->dims, shape->strides)) {
     return TH_OK;
   }
-  TH_TRY(onednn_dense(run, view, dense));
-  onednn_flatten(view, flat->dims, flat->strides);
-  return TH_OK;
+  int64_t rows = 1, columns = from.dims[from.rank - 1];
+  for (int i = 0; i < from.rank - 1; i++) {
+    rows *= from.dims[i];
+  }
+  *shape = (onednn_shape){{rows, columns}, {columns, 1}};
+  view->rank = 2;
+  view->dims = shape->dims;
+  view->strides = shape->strides;
+  return onednn_copy_rows(run, &from, view);
 }
 
 // A matrix that all rows of x meet: one product instead of a batch.
@@ -304,12 +310,13 @@ static bool onednn_is_empty(const th_view *view) {
 static th_status onednn_run(th_run *run) {
   enum { VIEWS = 2 + TH_ONEDNN_POSTS };
   const onednn_region *r = th_run_state(run);
-  onednn_shape dense[VIEWS], flat[VIEWS], turned;
+  onednn_shape flat[VIEWS], turned;
   th_view operands[TH_ONEDNN_POSTS];
   th_onednn_product p = {.x = *th_run_tensor(run, (uint32_t)r->x),
                          .y = *th_run_tensor(run, (uint32_t)r->y),
                          .z = *th_run_out(run, 0),
                          .posts = &r->posts};
+  p.y_is_constant = th_run_is_constant(run, (uint32_t)r->y);
   p.bias = r->bias < 0 ? NULL : th_run_tensor(run, (uint32_t)r->bias);
   if (onednn_is_empty(&p.z)) {
     return TH_OK;
@@ -319,7 +326,7 @@ static th_status onednn_run(th_run *run) {
   }
   bool rows = onednn_is_flat(r, &p.x, &p.y);
   if (rows) {
-    TH_TRY(onednn_rows(run, &p.x, &dense[0], &flat[0]));
+    TH_TRY(onednn_rows(run, &p.x, &flat[0]));
     bool whole = onednn_flatten(&p.z, flat[1].dims, flat[1].strides);
     TH_ASSERT(whole); // results are row-major
   }
@@ -330,7 +337,7 @@ static th_status onednn_run(th_run *run) {
     operands[i] = *th_run_tensor(run, (uint32_t)r->operands[i]);
     p.operands[i] = &operands[i];
     if (rows && operands[i].rank > 2) {
-      TH_TRY(onednn_rows(run, &operands[i], &dense[2 + i], &flat[2 + i]));
+      TH_TRY(onednn_rows(run, &operands[i], &flat[2 + i]));
     }
   }
   if (r->is_linear) {

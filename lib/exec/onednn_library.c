@@ -1,3 +1,4 @@
+// Loads oneDNN and finds its functions, once for the process.
 #include "exec/onednn_library.h"
 
 #include <dlfcn.h>

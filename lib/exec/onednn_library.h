@@ -18,6 +18,8 @@
   X(memory_create)                                                             \
   X(memory_desc_get_size)                                                      \
   X(memory_desc_init_by_strides)                                               \
+  X(memory_desc_equal)                                                         \
+  X(memory_desc_init_by_tag)                                                   \
   X(memory_destroy)                                                            \
   X(matmul_desc_init)                                                          \
   X(post_ops_append_binary)                                                    \
@@ -34,6 +36,8 @@
   X(primitive_desc_query)                                                      \
   X(primitive_desc_query_md)                                                   \
   X(primitive_destroy)                                                         \
+  X(reorder_primitive_desc_create)                                             \
+  X(stream_wait)                                                               \
   X(primitive_execute)                                                         \
   X(status2str)                                                                \
   X(stream_create)                                                             \

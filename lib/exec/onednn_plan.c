@@ -1,3 +1,7 @@
+// Primitives of oneDNN 2: made for a set of sizes, kept, run by any thread.
+//
+// A primitive is shared by threads, so the scratchpad is always the call's:
+// with one of its own it gives silently wrong results.
 #include "exec/onednn_plan.h"
 
 #include "base/alloc.h"
@@ -25,12 +29,24 @@ typedef struct onednn_plan {
   int roles[PLAN_OPERANDS]; // DNNL_ARG_...
   dnnl_memory_desc_t descs[PLAN_OPERANDS];
   dnnl_memory_desc_t scratch_desc;
+  bool packs; // y is read in the order of `packed`
+  dnnl_memory_desc_t packed;
 } onednn_plan;
+
+// A constant y in the order that the primitive likes best.  Calls read it
+// without a lock, so it stays.
+typedef struct onednn_pack {
+  struct onednn_pack *next;
+  const void *from;
+  dnnl_memory_desc_t desc;
+  void *data;
+} onednn_pack;
 
 struct th_onednn_plans {
   pthread_mutex_t lock;
   onednn_plan *items[PLANS_KEPT];
   uint64_t clock;
+  onednn_pack *packs; // the newest first
 };
 
 #define DNNL_TRY(run, call)                                                    \
@@ -73,6 +89,12 @@ void th_onednn_plans_free(th_onednn_plans *plans) {
   }
   for (int i = 0; i < PLANS_KEPT; i++) {
     onednn_plan_free(plans->items[i]);
+  }
+  while (plans->packs) {
+    onednn_pack *next = plans->packs->next;
+    th_free(plans->packs->data);
+    th_free(plans->packs);
+    plans->packs = next;
   }
   pthread_mutex_destroy(&plans->lock);
   th_free(plans);
@@ -170,10 +192,22 @@ static const th_view *onednn_operand_view(const th_onednn_product *p,
   }
 }
 
+// Packed weights make everything faster where oneDNN has kernels for blocks of
+// them; without AVX-512, version 2 copies them block by block and loses half of
+// its speed on wide ones.
+static bool onednn_packing_pays(void) {
+#ifdef __x86_64__
+  return __builtin_cpu_supports("avx512f");
+#else
+  return false;
+#endif
+}
+
 static th_status onednn_plan_describe(th_run *run, const th_onednn_product *p,
                                       onednn_plan *plan) {
   int rank = p->z.rank;
-  plan->key[plan->key_size++] = th_run_threads(run);
+  plan->packs = p->y_is_constant && rank == 2 && onednn_packing_pays();
+  plan->key[plan->key_size++] = th_run_threads(run) * 2 + plan->packs;
   TH_TRY(onednn_plan_operand(run, plan, DNNL_ARG_SRC, &p->x, rank));
   TH_TRY(onednn_plan_operand(run, plan, DNNL_ARG_WEIGHTS, &p->y, rank));
   TH_TRY(onednn_plan_operand(run, plan, DNNL_ARG_DST, &p->z, rank));
@@ -214,8 +248,9 @@ static th_status onednn_plan_primitive(th_run *run, const th_onednn_product *p,
                                        dnnl_primitive_desc_t *out_desc) {
   const th_onednn *l = th_onednn_get();
   dnnl_matmul_desc_t matmul;
+  const dnnl_memory_desc_t *y = plan->packs ? &plan->packed : &plan->descs[1];
   DNNL_TRY(run,
-           matmul_desc_init(&matmul, &plan->descs[0], &plan->descs[1],
+           matmul_desc_init(&matmul, &plan->descs[0], y,
                             p->bias ? &plan->descs[3] : NULL, &plan->descs[2]));
   dnnl_status_t status =
       l->primitive_desc_create(out_desc, &matmul, attr, l->engine, NULL);
@@ -235,6 +270,11 @@ static th_status onednn_plan_primitive(th_run *run, const th_onednn_product *p,
       l->primitive_desc_query_md(*out_desc, dnnl_query_scratchpad_md, 0);
   plan->scratch = scratch ? l->memory_desc_get_size(scratch) : 0;
   plan->scratch_desc = scratch ? *scratch : (dnnl_memory_desc_t){0};
+  if (plan->packs) {
+    plan->packed =
+        *l->primitive_desc_query_md(*out_desc, dnnl_query_weights_md, 0);
+    plan->packs = !l->memory_desc_equal(&plan->packed, &plan->descs[1]);
+  }
   DNNL_TRY(run, primitive_create(&plan->primitive, *out_desc));
   return TH_OK;
 }
@@ -276,6 +316,39 @@ static th_status onednn_plan_make(th_run *run, const th_onednn_product *p,
   return status;
 }
 
+// The order that is packed already, or whichever the primitive likes best.
+static th_status onednn_plan_order(th_run *run, th_onednn_plans *plans,
+                                   const th_onednn_product *p,
+                                   onednn_plan *plan) {
+  pthread_mutex_lock(&plans->lock);
+  const onednn_pack *pack = plans->packs;
+  while (pack && pack->from != p->y.data) {
+    pack = pack->next;
+  }
+  pthread_mutex_unlock(&plans->lock);
+  if (pack) {
+    plan->packed = pack->desc;
+  } else {
+    DNNL_TRY(run, memory_desc_init_by_tag(&plan->packed, 2, plan->descs[1].dims,
+                                          dnnl_f32, dnnl_format_tag_any));
+  }
+  return TH_OK;
+}
+
+static th_status onednn_plan_make_best(th_run *run, th_onednn_plans *plans,
+                                       const th_onednn_product *p,
+                                       onednn_plan *plan) {
+  if (plan->packs) {
+    TH_TRY(onednn_plan_order(run, plans, p, plan));
+    th_status status = onednn_plan_make(run, p, plan);
+    if (status != TH_UNSUPPORTED) {
+      return status;
+    }
+    plan->packs = false; // not with the order that is packed already
+  }
+  return onednn_plan_make(run, p, plan);
+}
+
 static th_status onednn_plan_get(th_run *run, th_onednn_plans *plans,
                                  const th_onednn_product *p,
                                  onednn_plan **out_plan) {
@@ -286,7 +359,7 @@ static th_status onednn_plan_get(th_run *run, th_onednn_plans *plans,
   th_status status = onednn_plan_describe(run, p, plan);
   *out_plan = status == TH_OK ? onednn_plan_find(plans, plan) : NULL;
   if (status == TH_OK && !*out_plan) {
-    status = onednn_plan_make(run, p, plan);
+    status = onednn_plan_make_best(run, plans, p, plan);
     if (status == TH_OK) {
       onednn_plan_keep(plans, plan);
       *out_plan = plan;
@@ -315,12 +388,105 @@ static th_status onednn_bind(th_run *run, onednn_call *call, int role,
   return TH_OK;
 }
 
-static th_status onednn_execute(th_run *run, const onednn_plan *plan,
+static th_status onednn_reorder(th_run *run, onednn_call *call,
+                                const onednn_plan *plan, const void *from,
+                                void *to) {
+  const th_onednn *l = th_onednn_get();
+  dnnl_primitive_desc_t desc = NULL;
+  dnnl_primitive_t primitive = NULL;
+  TH_TRY(onednn_bind(run, call, DNNL_ARG_FROM, &plan->descs[1], (void *)from));
+  TH_TRY(onednn_bind(run, call, DNNL_ARG_TO, &plan->packed, to));
+  DNNL_TRY(run, reorder_primitive_desc_create(&desc, &plan->descs[1], l->engine,
+                                              &plan->packed, l->engine, NULL));
+  dnnl_status_t status = l->primitive_create(&primitive, desc);
+  l->primitive_desc_destroy(desc);
+  if (status == dnnl_success) {
+    status =
+        l->stream_create(&call->stream, l->engine, dnnl_stream_default_flags);
+  }
+  if (status == dnnl_success) {
+    status = l->primitive_execute(primitive, call->stream, (int)call->count,
+                                  call->args);
+  }
+  if (primitive) {
+    l->primitive_destroy(primitive);
+  }
+  return status == dnnl_success ? TH_OK : onednn_error(run, "reorder", status);
+}
+
+static void onednn_call_end(onednn_call *call) {
+  const th_onednn *l = th_onednn_get();
+  for (uint32_t i = 0; i < call->count; i++) {
+    l->memory_destroy(call->args[i].memory);
+  }
+  if (call->stream) {
+    l->stream_destroy(call->stream);
+  }
+}
+
+static th_status onednn_pack_make(th_run *run, const onednn_plan *plan,
+                                  const void *from, onednn_pack **out_pack) {
+  onednn_pack *pack = th_calloc(1, sizeof *pack);
+  size_t size = th_onednn_get()->memory_desc_get_size(&plan->packed);
+  onednn_call call = {.count = 0};
+  th_status status = TH_NO_MEMORY;
+  if (pack) {
+    *pack = (onednn_pack){.from = from, .desc = plan->packed};
+    pack->data = th_aligned_alloc(64, size);
+  }
+  if (pack && pack->data) {
+    status = onednn_reorder(run, &call, plan, from, pack->data);
+    onednn_call_end(&call);
+  } else {
+    th_run_error(run, status, "out of memory");
+  }
+  if (status == TH_OK) {
+    *out_pack = pack;
+    return TH_OK;
+  }
+  if (pack) {
+    th_free(pack->data);
+  }
+  th_free(pack);
+  return status;
+}
+
+// y in the plan's order; made by the first call.
+static th_status onednn_packed(th_run *run, th_onednn_plans *plans,
+                               const onednn_plan *plan, const void *from,
+                               void **out_data) {
+  const th_onednn *l = th_onednn_get();
+  th_status status = TH_OK;
+  pthread_mutex_lock(&plans->lock);
+  onednn_pack *pack = plans->packs;
+  while (pack && (pack->from != from ||
+                  !l->memory_desc_equal(&pack->desc, &plan->packed))) {
+    pack = pack->next;
+  }
+  if (!pack) {
+    status = onednn_pack_make(run, plan, from, &pack);
+    if (status == TH_OK) {
+      pack->next = plans->packs;
+      plans->packs = pack;
+    }
+  }
+  *out_data = status == TH_OK ? pack->data : NULL;
+  pthread_mutex_unlock(&plans->lock);
+  return status;
+}
+
+static th_status onednn_execute(th_run *run, th_onednn_plans *plans,
+                                const onednn_plan *plan,
                                 const th_onednn_product *p, onednn_call *call) {
   const th_onednn *l = th_onednn_get();
   for (uint32_t i = 0; i < plan->count; i++) {
-    TH_TRY(onednn_bind(run, call, plan->roles[i], &plan->descs[i],
-                       onednn_operand_view(p, plan->roles[i])->data));
+    bool packed = plan->packs && plan->roles[i] == DNNL_ARG_WEIGHTS;
+    void *data = onednn_operand_view(p, plan->roles[i])->data;
+    if (packed) {
+      TH_TRY(onednn_packed(run, plans, plan, data, &data));
+    }
+    TH_TRY(onednn_bind(run, call, plan->roles[i],
+                       packed ? &plan->packed : &plan->descs[i], data));
   }
   if (plan->scratch) {
     void *scratch = th_run_scratch(run, plan->scratch);
@@ -337,17 +503,12 @@ static th_status onednn_execute(th_run *run, const onednn_plan *plan,
   return TH_OK;
 }
 
-static th_status onednn_run_plan(th_run *run, const onednn_plan *plan,
+static th_status onednn_run_plan(th_run *run, th_onednn_plans *plans,
+                                 const onednn_plan *plan,
                                  const th_onednn_product *p) {
-  const th_onednn *l = th_onednn_get();
   onednn_call call = {.count = 0};
-  th_status status = onednn_execute(run, plan, p, &call);
-  for (uint32_t i = 0; i < call.count; i++) {
-    l->memory_destroy(call.args[i].memory);
-  }
-  if (call.stream) {
-    l->stream_destroy(call.stream);
-  }
+  th_status status = onednn_execute(run, plans, plan, p, &call);
+  onednn_call_end(&call);
   return status;
 }
 
@@ -408,7 +569,7 @@ th_status th_onednn_run(th_run *run, th_onednn_plans *plans,
   int before = th_pool_lend(th_run_threads(run));
   th_status status = onednn_plan_get(run, plans, product, &plan);
   if (status == TH_OK) {
-    status = onednn_run_plan(run, plan, product);
+    status = onednn_run_plan(run, plans, plan, product);
     onednn_plan_put(plans, plan);
   } else if (status == TH_UNSUPPORTED && product->z.rank > 2) {
     status = onednn_run_batch(run, plans, product);

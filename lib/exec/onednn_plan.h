@@ -27,6 +27,7 @@ typedef struct th_onednn_product {
   const th_view *bias;                      // [n], or NULL
   const th_view *operands[TH_ONEDNN_POSTS]; // of the binary posts
   const th_onednn_posts *posts;
+  bool y_is_constant; // its elements never change while the plans live
 } th_onednn_product;
 
 // The primitives of one call site, for the newest few sets of sizes.

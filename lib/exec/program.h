@@ -13,8 +13,9 @@ typedef struct th_program th_program;
 typedef struct th_frame th_frame;
 
 typedef struct th_program_options {
-  bool no_cache; // no object cache on disk
-  int threads;   // that compile
+  bool no_cache;         // no object cache on disk
+  int threads;           // that compile
+  bool constant_weights; // parameters and constants never change
   // Debugging: called before and after each statement with its values.
   void (*before)(void *user, const th_stmt *stmt, const th_view *const *args,
                  uint32_t arg_count);

@@ -147,7 +147,7 @@ th_status th_executor_resolve(th_context *ctx, th_arena *arena,
 }
 
 const char *th_executor_default(th_device_type device) {
-  return device == TH_CPU ? "host,ref" : NULL;
+  return device == TH_CPU ? "onednn,host,ref" : NULL;
 }
 
 const th_claim *th_executor_claim(const th_executor *executor,

@@ -2,6 +2,8 @@
 // them, NaN, and calls from several threads.
 #include "thunder/thunder.h"
 
+#include "torture.h"
+
 #include <criterion/criterion.h>
 #include <math.h>
 #include <pthread.h>
@@ -36,6 +38,7 @@ static th_callable *onednn_compile(th_context *ctx, const char *text,
   th_jit_options options = TH_JIT_OPTIONS_INIT;
   th_callable *f = NULL;
   options.executors = executors;
+  options.constant_weights = true;
   options.no_cache = options.verify_each = options.roundtrip_each = true;
   th_status status = th_jit_text(ctx, "t", text, strlen(text), &options, &f);
   cr_assert_eq(status, TH_OK, "%s%s", text, th_diagnostics_all(ctx));
@@ -188,13 +191,14 @@ static void *onednn_work(void *user) {
   return NULL;
 }
 
-// More sets of sizes than are kept, from four threads.
+// More sets of sizes than are kept, from four threads, with weights in an order
+// of the library's own.
 Test(onednn, threads_share_primitives) {
   th_context *ctx = th_context_new();
   th_callable *f = onednn_compile(ctx,
                                   "def f(x, w):\n"
                                   "  # x: \"cpu f32[s0, 33]\"\n"
-                                  "  # w: \"cpu f32[17, 33]\"\n"
+                                  "  # w: \"cpu f32[17, 33]\"  param w\n"
                                   "  # s0: \"int\" in [1, 64]\n"
                                   "  y = linear(x, w)\n"
                                   "  z = add(y, 1)\n"
@@ -213,3 +217,39 @@ Test(onednn, threads_share_primitives) {
   th_callable_free(f);
   th_context_free(ctx);
 }
+
+static th_status onednn_torture(void *user) {
+  (void)user;
+  static const char text[] = "def f(x, w):\n"
+                             "  # x: \"cpu f32[4, 3, 5]\"\n"
+                             "  # w: \"cpu f32[16, 4]\"  param w\n"
+                             "  t = permute(x, [1, 2, 0])\n"
+                             "  y = linear(t, w)\n"
+                             "  z = gelu(y)\n"
+                             "  return z\n";
+  const int64_t dims[2][3] = {{4, 3, 5}, {16, 4}};
+  th_context *own = th_context_new();
+  th_callable *f = NULL;
+  th_tensor *in[2] = {NULL}, *out = NULL;
+  th_jit_options options = TH_JIT_OPTIONS_INIT;
+  options.executors = "onednn";
+  options.constant_weights = true;
+  th_status status = own ? TH_OK : TH_NO_MEMORY;
+  for (int i = 0; i < 2 && status == TH_OK; i++) {
+    status = th_tensor_new(own, TH_F32, 3 - i, dims[i], &in[i]);
+  }
+  if (status == TH_OK) {
+    status = th_jit_text(own, "t", text, sizeof text - 1, &options, &f);
+  }
+  for (int i = 0; i < 2 && status == TH_OK; i++) {
+    status = th_call(f, in, 2, &out, 1);
+  }
+  th_tensor_release(in[0]);
+  th_tensor_release(in[1]);
+  th_tensor_release(out);
+  th_callable_free(f);
+  th_context_free(own);
+  return status;
+}
+
+Test(onednn, every_allocation_fails) { torture(onednn_torture, NULL); }
