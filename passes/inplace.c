@@ -62,7 +62,8 @@ static bool inplace_writes_back(const th_trace *t, const th_value *x,
   return false;
 }
 
-// A user's executor may stop a call for reasons of its own.
+// A user's executor may stop a call for reasons of its own, and takes its
+// results for memory that nothing else reads.
 static bool inplace_is_foreign(const inplace_state *s, const th_stmt *stmt) {
   for (uint32_t i = 0; stmt->executor && i < s->p->executors.count; i++) {
     const th_executor *e = s->p->executors.items[i];
@@ -111,19 +112,30 @@ static uint32_t inplace_safe_from(const inplace_state *s) {
   return i;
 }
 
+typedef struct inplace_search {
+  const inplace_state *s;
+  uint32_t base;
+  bool found;
+} inplace_search;
+
+static void inplace_find(void *user, th_value *value) {
+  inplace_search *search = user;
+  search->found |= search->s->base[value->id] == search->base;
+}
+
+// Does the statement read the memory in another operand, too?
 static bool inplace_overlaps_operand(const inplace_state *s,
                                      const th_stmt *stmt, uint32_t base) {
+  inplace_search search = {s, base, false};
   for (uint16_t a = 1; a < stmt->arg_count; a++) {
-    const th_arg *arg = &stmt->args[a];
-    if (arg->kind == TH_ARG_VALUE && s->base[arg->value->id] == base) {
-      return true;
-    }
+    th_arg_values(&stmt->args[a], inplace_find, &search);
   }
-  return false;
+  return search.found;
 }
 
 static bool inplace_allowed(const inplace_state *s, const th_stmt *stmt) {
-  if (!(stmt->op->traits & TH_SCATTER) || !stmt->outs[0] || stmt->in_place) {
+  if (!(stmt->op->traits & TH_SCATTER) || !stmt->outs[0] || stmt->in_place ||
+      inplace_is_foreign(s, stmt)) {
     return false;
   }
   const th_value *x = stmt->args[0].value;

@@ -244,10 +244,40 @@ static th_status output_hand_over(th_frame *call, uint32_t leaf,
   return TH_OK;
 }
 
+// Was this memory handed out for an earlier result?  Of a branch, also as a
+// part of it: the trace around takes each result for memory of its own.
+static bool output_is_shared(const th_frame *call, uint32_t leaf) {
+  const th_program *p = call->program;
+  const th_arg *arg = p->leaves[leaf];
+  for (uint32_t i = 0; i < leaf && arg->kind == TH_ARG_VALUE; i++) {
+    const th_arg *other = p->leaves[i];
+    if (other->kind == TH_ARG_VALUE &&
+        (other->value == arg->value ||
+         (call->inherit &&
+          p->base_of[other->value->id] == p->base_of[arg->value->id]))) {
+      return true;
+    }
+  }
+  return false;
+}
+
+static th_status output_unshare(th_frame *call, th_tensor **tensor) {
+  th_tensor *own = NULL, *shared = *tensor;
+  TH_TRY(th_tensor_empty(call->ctx, shared->dtype, shared->rank, shared->dims,
+                         &own));
+  *tensor = own;
+  th_status status = th_tensor_copy(call->ctx, own, shared);
+  th_tensor_release(shared);
+  return status;
+}
+
 static th_status output_all(th_frame *call, th_program_value *made) {
   uint32_t n = call->program->leaf_count;
   for (uint32_t i = 0; i < n; i++) {
     TH_TRY(output_leaf(call, i, &made[i]));
+    if (made[i].tensor && output_is_shared(call, i)) {
+      TH_TRY(output_unshare(call, &made[i].tensor));
+    }
   }
   if (call->program->mutated_count) {
     TH_TRY(output_mutate(call));

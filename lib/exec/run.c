@@ -318,21 +318,56 @@ static th_status run_operand(th_frame *call, const th_arg *arg,
                              v->strides, NULL, NULL, &out->tensor);
 }
 
-static void run_branch_outputs(th_frame *call, const th_stmt *stmt,
-                               th_program_value *outs) {
-  for (uint16_t i = 0; i < stmt->out_count; i++) {
-    const th_value *out = stmt->outs[i];
-    if (!out || !outs[i].tensor) {
-      th_tensor_release(outs[i].tensor);
-      continue;
-    }
-    uint32_t base = call->program->base_of[out->id];
-    th_tensor_release(call->owned[base]);
-    call->owned[base] = outs[i].tensor;
-    call->block->bases[base] = outs[i].tensor->data;
-    call->sizes->offsets[out->id] = 0;
-    run_point(call, out);
+// Row-major, as the trace says of a result; a branch may return a view.
+static th_status run_branch_dense(th_frame *call, const th_view *v,
+                                  th_tensor **tensor) {
+  bool same = true;
+  for (int d = 0; d < v->rank; d++) {
+    same = same &&
+           ((*tensor)->dims[d] == 1 || (*tensor)->strides[d] == v->strides[d]);
   }
+  if (same) {
+    return TH_OK;
+  }
+  th_tensor *dense = NULL;
+  TH_TRY(th_tensor_empty(call->ctx, v->dtype, v->rank, v->dims, &dense));
+  th_status status = th_tensor_copy(call->ctx, dense, *tensor);
+  th_tensor_release(*tensor);
+  *tensor = dense;
+  return status;
+}
+
+// The result and every window on it; where sizes depend on data, windows are
+// steps of their own.
+static th_status run_branch_output(th_frame *call, const th_value *out,
+                                   th_tensor **tensor) {
+  th_program *p = call->program;
+  uint32_t base = p->base_of[out->id];
+  if (p->data_sizes) {
+    TH_TRY(th_sizes_value(call, out));
+  }
+  TH_TRY(run_branch_dense(call, &call->sizes->views[out->id], tensor));
+  th_tensor_release(call->owned[base]);
+  call->owned[base] = *tensor;
+  call->block->bases[base] = (*tensor)->data;
+  *tensor = NULL;
+  run_point(call, out);
+  for (uint32_t i = 1; !p->data_sizes && i < p->trace->value_count; i++) {
+    if (p->base_of[i] == base) {
+      run_point(call, p->trace->values[i]);
+    }
+  }
+  return TH_OK;
+}
+
+static th_status run_branch_outputs(th_frame *call, const th_stmt *stmt,
+                                    th_program_value *outs) {
+  for (uint16_t i = 0; i < stmt->out_count; i++) {
+    if (stmt->outs[i] && outs[i].tensor) {
+      TH_TRY(run_branch_output(call, stmt->outs[i], &outs[i].tensor));
+    }
+  }
+  return TH_OK;
 }
 
 static th_status run_step_cond(th_frame *call, th_step *step) {
@@ -357,9 +392,9 @@ static th_status run_step_cond(th_frame *call, th_step *step) {
     status = th_program_run_call(&inner);
   }
   if (status == TH_OK) {
-    run_branch_outputs(call, stmt, values + n);
+    status = run_branch_outputs(call, stmt, values + n);
   }
-  for (uint32_t i = 0; i < n && values; i++) {
+  for (uint32_t i = 0; i < n + m && values; i++) {
     th_tensor_release(values[i].tensor);
   }
   th_free(values);
@@ -547,7 +582,8 @@ th_status th_program_each_state(th_program *program, const char *executor,
     for (int k = 0; step->kind == TH_STEP_COND && k < 2; k++) {
       TH_TRY(th_program_each_state(step->branches[k], executor, fn, user));
     }
-    if (step->state && strcmp(step->stmt->executor, executor) == 0) {
+    if (step->hooks && step->state &&
+        strcmp(step->stmt->executor, executor) == 0) {
       TH_TRY(fn(user, step->stmt, step->hooks, step->state));
     }
   }

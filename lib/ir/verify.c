@@ -271,6 +271,19 @@ static bool verify_is_view(const verifier *v, const th_stmt *stmt) {
          th_stmt_is_window(v->trace->ir, stmt);
 }
 
+typedef struct verify_beside {
+  verifier *v;
+  uint32_t root;
+} verify_beside;
+
+static void verify_read_beside(void *user, th_value *value) {
+  verify_beside *b = user;
+  if (verify_owns(b->v, value) && b->v->values[value->id].root == b->root) {
+    verify_error(b->v, "writes over '%s', which it reads beside it",
+                 value->name);
+  }
+}
+
 static void verify_memory(verifier *v, const th_stmt *stmt) {
   const th_value *from = verify_first(v, stmt);
   if (stmt->in_place && (!(stmt->op->traits & TH_SCATTER) || !from)) {
@@ -285,6 +298,10 @@ static void verify_memory(verifier *v, const th_stmt *stmt) {
     if (stmt->outs[i] && verify_owns(v, stmt->outs[i])) {
       v->values[stmt->outs[i]->id].root = root;
     }
+  }
+  verify_beside beside = {v, root};
+  for (uint16_t i = 1; stmt->in_place && i < stmt->arg_count; i++) {
+    th_arg_values(&stmt->args[i], verify_read_beside, &beside);
   }
   if (stmt->in_place) {
     v->values[root].written = v->clock;

@@ -247,6 +247,22 @@ SPOILS(deep_result, "error: f: the result nests deeper than 64\n") {
   "  window = permute(cache, [1, 0])\n"                                        \
   "  new = slice_scatter_(cache, row, 0, 0, 1)\n"
 
+static void verify_put_in_place(th_trace *trace) {
+  trace->stmts[1]->in_place = true;
+}
+
+Test(verify, write_over_an_operand) {
+  verify_expect(
+      "def f(x, v):\n"
+      "  # x: \"cpu i64[4]\"\n"
+      "  # v: \"cpu i64[4]\"\n"
+      "  a = neg(x)\n"
+      "  b = index_put(a, [a], v)\n"
+      "  return b\n",
+      verify_put_in_place,
+      "error: index_put: writes over 'a', which it reads beside it\n");
+}
+
 Test(verify, write_in_place) {
   verify_expect(CACHE "  again = slice_scatter_(new, row, 0, 1, 2)\n"
                       "  view = permute(again, [1, 0])\n"
