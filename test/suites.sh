@@ -144,7 +144,9 @@ build_fuzz() {
 }
 
 # Sanitizers write their reports to files: Criterion runs each test in a child
-# whose leak report would change no exit status.
+# whose leak report would change no exit status.  The run time of gcc 12 takes
+# some blocks of dynamic TLS for ones of glibc before 2.25 and reads their size
+# where there is none (LLVM 17 and gcc 14 do not), so it is not to look.
 report_folder=$root/build/log/reports
 reported=99
 
@@ -152,7 +154,7 @@ sanitizer_start() {
   rm -rf "$report_folder"
   mkdir -p "$report_folder"
   local common="log_path=$report_folder/report"
-  common="$common:exitcode=$reported"
+  common="$common:exitcode=$reported:intercept_tls_get_addr=0"
   export ASAN_OPTIONS="$common:detect_leaks=1:detect_stack_use_after_return=1"
   export UBSAN_OPTIONS="$common:print_stacktrace=1"
 }
