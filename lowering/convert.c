@@ -221,6 +221,15 @@ static LLVMValueRef convert_round_small(th_emit *e, LLVMValueRef v,
   return th_emit_select(e, is_small, small, normal);
 }
 
+// `size` with the sign of v.  By bits: LLVM takes the sign of a copysign from
+// before a conversion of f64, and then has f64 to f16 left to do by a call.
+static LLVMValueRef convert_sign(th_emit *e, LLVMValueRef size,
+                                 LLVMValueRef v) {
+  LLVMValueRef sign = th_emit_bits(e, v);
+  sign = th_emit_and(e, sign, th_emit_int(e, sign, INT32_MIN));
+  return convert_to_f32(e, th_emit_or(e, th_emit_bits(e, size), sign));
+}
+
 static LLVMValueRef convert_keep_nan(th_emit *e, LLVMValueRef v,
                                      LLVMValueRef rounded) {
   LLVMValueRef nan = th_emit_float(e, v, NAN);
@@ -232,13 +241,13 @@ static LLVMValueRef convert_round_f16(th_emit *e, LLVMValueRef v) {
   LLVMValueRef above =
       th_emit_fcmp(e, LLVMRealOGT, size, th_emit_float(e, v, 65504.0));
   size = th_emit_select(e, above, th_emit_float(e, v, INFINITY), size);
-  return th_emit_copysign(e, convert_keep_nan(e, v, size), v);
+  return convert_sign(e, convert_keep_nan(e, v, size), v);
 }
 
 static LLVMValueRef convert_round_e4m3(th_emit *e, LLVMValueRef v) {
   LLVMValueRef size = convert_round_small(e, v, 20, 0x1p-6);
   size = th_emit_fmin(e, size, th_emit_float(e, v, 448.0));
-  return th_emit_copysign(e, convert_keep_nan(e, v, size), v);
+  return convert_sign(e, convert_keep_nan(e, v, size), v);
 }
 
 static LLVMValueRef convert_round_e5m2(th_emit *e, LLVMValueRef v) {
@@ -246,7 +255,7 @@ static LLVMValueRef convert_round_e5m2(th_emit *e, LLVMValueRef v) {
   LLVMValueRef above =
       th_emit_fcmp(e, LLVMRealOGT, size, th_emit_float(e, v, 57344.0));
   size = th_emit_select(e, above, th_emit_float(e, v, INFINITY), size);
-  return th_emit_copysign(e, convert_keep_nan(e, v, size), v);
+  return convert_sign(e, convert_keep_nan(e, v, size), v);
 }
 
 static LLVMValueRef convert_round_e8m0(th_emit *e, LLVMValueRef v) {
