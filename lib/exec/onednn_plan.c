@@ -552,8 +552,9 @@ static th_status onednn_run_batch(th_run *run, th_onednn_plans *plans,
                                   const th_onednn_product *p) {
   int64_t place[TH_MAX_RANK] = {0};
   int batch = p->z.rank - 2;
-  for (int dim = batch - 1;;) {
+  for (;;) {
     TH_TRY(onednn_run_place(run, plans, p, place));
+    int dim;
     for (dim = batch - 1; dim >= 0 && ++place[dim] == p->z.dims[dim]; dim--) {
       place[dim] = 0;
     }
@@ -568,7 +569,7 @@ th_status th_onednn_run(th_run *run, th_onednn_plans *plans,
   onednn_plan *plan = NULL;
   int before = th_pool_lend(th_run_threads(run));
   th_status status = onednn_plan_get(run, plans, product, &plan);
-  if (status == TH_OK) {
+  if (plan) {
     status = onednn_run_plan(run, plans, plan, product);
     onednn_plan_put(plans, plan);
   } else if (status == TH_UNSUPPORTED && product->z.rank > 2) {
