@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 
+#include <stdio.h>
 #include <string.h>
 
 // Most storages lie apart, which is seen at once.
@@ -63,6 +64,28 @@ static th_status output_check_given(th_frame *call, uint32_t leaf) {
                          "the tensor for output %u has another dtype or shape "
                          "than the result",
                          leaf);
+}
+
+static uint32_t output_input_index(const th_program *p, const th_value *in) {
+  return p->base_of[in->id] - 1; // bases of inputs follow the slab
+}
+
+th_status th_outputs_check(th_frame *call) {
+  const th_program *p = call->program;
+  char what[256];
+  for (uint32_t i = 0; i < p->leaf_count; i++) {
+    if (call->outputs[i].tensor) {
+      snprintf(what, sizeof what, "output %u", i);
+      TH_TRY(th_tensor_check_target(call->ctx, what, call->outputs[i].tensor));
+    }
+  }
+  for (uint32_t i = 0; i < p->mutated_count; i += 2) {
+    const th_value *in = p->mutated[i];
+    uint32_t input = output_input_index(p, in);
+    snprintf(what, sizeof what, "input '%s', which the call changes", in->name);
+    TH_TRY(th_tensor_check_target(call->ctx, what, call->inputs[input].tensor));
+  }
+  return TH_OK;
 }
 
 th_status th_outputs_prepare(th_frame *call) {
@@ -190,10 +213,6 @@ static th_status output_snapshots(th_frame *call, th_tensor **snapshots) {
   return TH_OK;
 }
 
-static uint32_t output_input_index(const th_program *p, const th_value *in) {
-  return p->base_of[in->id] - 1; // bases of inputs follow the slab
-}
-
 static th_status output_write_back(th_frame *call, th_tensor **snapshots) {
   th_program *p = call->program;
   for (uint32_t i = 0; i < p->mutated_count; i += 2) {
@@ -207,7 +226,31 @@ static th_status output_write_back(th_frame *call, th_tensor **snapshots) {
   return TH_OK;
 }
 
-static th_status output_mutate(th_frame *call) {
+// Copies made values into the tensors given for them; what is new goes to the
+// caller when nothing can fail any more.
+static th_status output_fill_given(th_frame *call, th_program_value *made) {
+  for (uint32_t i = 0; i < call->program->leaf_count; i++) {
+    th_tensor *given = call->outputs[i].tensor;
+    const th_tensor *from = made[i].tensor;
+    if (given && from && given->data != from->data) {
+      TH_TRY(th_tensor_copy(call->ctx, given, from));
+    }
+  }
+  return TH_OK;
+}
+
+static void output_hand_over(th_frame *call, th_program_value *made) {
+  for (uint32_t i = 0; i < call->program->leaf_count; i++) {
+    if (call->outputs[i].tensor) {
+      call->outputs[i].kind = TH_KIND_TENSOR;
+    } else {
+      call->outputs[i] = made[i];
+      made[i].tensor = NULL;
+    }
+  }
+}
+
+static th_status output_mutate(th_frame *call, th_program_value *made) {
   enum { FEW = 64 };
   th_tensor *few[FEW] = {0};
   uint32_t n = call->program->mutated_count / 2;
@@ -216,6 +259,9 @@ static th_status output_mutate(th_frame *call) {
     return th_error(call->ctx, TH_NO_MEMORY, TH_NOWHERE, "out of memory");
   }
   th_status status = output_snapshots(call, snapshots);
+  if (status == TH_OK) {
+    status = output_fill_given(call, made);
+  }
   if (status == TH_OK) {
     status = output_write_back(call, snapshots);
   }
@@ -226,22 +272,6 @@ static th_status output_mutate(th_frame *call) {
     th_free(snapshots);
   }
   return status;
-}
-
-// Gives the made value to the caller: as it is, or into the tensor given.
-static th_status output_hand_over(th_frame *call, uint32_t leaf,
-                                  th_program_value *made) {
-  th_tensor *given = call->outputs[leaf].tensor;
-  if (!given) {
-    call->outputs[leaf] = *made;
-    made->tensor = NULL;
-    return TH_OK;
-  }
-  if (given->data != made->tensor->data) {
-    TH_TRY(th_tensor_copy(call->ctx, given, made->tensor));
-  }
-  call->outputs[leaf].kind = TH_KIND_TENSOR;
-  return TH_OK;
 }
 
 // Was this memory handed out for an earlier result?  Of a branch, also as a
@@ -279,12 +309,9 @@ static th_status output_all(th_frame *call, th_program_value *made) {
       TH_TRY(output_unshare(call, &made[i].tensor));
     }
   }
-  if (call->program->mutated_count) {
-    TH_TRY(output_mutate(call));
-  }
-  for (uint32_t i = 0; i < n; i++) {
-    TH_TRY(output_hand_over(call, i, &made[i]));
-  }
+  TH_TRY(call->program->mutated_count ? output_mutate(call, made)
+                                      : output_fill_given(call, made));
+  output_hand_over(call, made);
   return TH_OK;
 }
 

@@ -74,7 +74,7 @@ typedef struct th_program_stats {
   uint64_t plans;     // sizes planned
   uint64_t calls;
 } th_program_stats;
-void th_program_get_stats(const th_program *program, th_program_stats *out);
+void th_program_get_stats(th_program *program, th_program_stats *out);
 
 // Profile: one row a step, filled when profiling is on .
 void th_program_profile(th_program *program, bool on);

@@ -43,9 +43,9 @@ typedef struct th_step {
   const th_state_hooks *hooks;
   void (*release)(void *state); // of a user's region
   void *state;
-  th_program *branches[2]; // COND
-  int64_t nanoseconds;     // profile
-  uint64_t calls;
+  th_program *branches[2];         // COND
+  atomic_int_fast64_t nanoseconds; // profile
+  atomic_uint_fast64_t calls;
 } th_step;
 
 // A value in the memory of another: a view, or an update in place.
@@ -169,6 +169,8 @@ th_status th_sizes_step(th_frame *call, uint32_t step);
 const th_expr *th_window_offset(th_ir *ir, const th_stmt *stmt, uint32_t out);
 
 // output.c
+// Before anything runs: what will be written can be.
+th_status th_outputs_check(th_frame *call);
 th_status th_outputs_prepare(th_frame *call);
 th_status th_outputs_finish(th_frame *call);
 

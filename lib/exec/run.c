@@ -483,6 +483,7 @@ static th_status run_in_memory(th_frame *call) {
   TH_TRY(run_bind_inputs(call));
   TH_TRY(run_part_inputs(call));
   TH_TRY(run_slab(call));
+  TH_TRY(th_outputs_check(call));
   if (!p->data_sizes) {
     TH_TRY(th_outputs_prepare(call));
   }
@@ -600,8 +601,10 @@ const th_arg *th_program_leaf(const th_program *program, size_t index) {
   return program->leaves[index];
 }
 
-void th_program_get_stats(const th_program *program, th_program_stats *out) {
+void th_program_get_stats(th_program *program, th_program_stats *out) {
+  pthread_mutex_lock(&program->lock);
   *out = program->stats;
+  pthread_mutex_unlock(&program->lock);
   out->calls = atomic_load(&program->calls);
 }
 

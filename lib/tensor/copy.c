@@ -217,8 +217,8 @@ static th_status copy_check_shapes(th_context *ctx, const char *what,
                   th_tensor_describe(b, b_text, sizeof b_text));
 }
 
-static th_status copy_check_target(th_context *ctx, const char *what,
-                                   const th_tensor *to) {
+th_status th_tensor_check_target(th_context *ctx, const char *what,
+                                 const th_tensor *to) {
   if (to->storage->is_read_only) {
     return th_error(ctx, TH_INVALID, TH_NOWHERE, "%s: the tensor is read-only",
                     what);
@@ -256,7 +256,7 @@ th_status th_tensor_contiguous(th_context *ctx, th_tensor *tensor,
 th_status th_tensor_copy(th_context *ctx, th_tensor *to,
                          const th_tensor *from) {
   TH_TRY(copy_check_shapes(ctx, "copy", to, from));
-  TH_TRY(copy_check_target(ctx, "copy", to));
+  TH_TRY(th_tensor_check_target(ctx, "copy", to));
   if (!th_tensor_overlaps(to, from)) {
     copy_elements(to, from);
     return TH_OK;
@@ -271,7 +271,7 @@ th_status th_tensor_copy(th_context *ctx, th_tensor *to,
 // `value` has rank 0 and the dtype of `tensor`: it is read with strides of 0.
 static th_status copy_fill(th_context *ctx, th_tensor *tensor,
                            const void *value) {
-  TH_TRY(copy_check_target(ctx, "fill", tensor));
+  TH_TRY(th_tensor_check_target(ctx, "fill", tensor));
   th_tensor repeated = *tensor;
   memset(repeated.strides, 0, sizeof repeated.strides);
   repeated.data = (char *)(uintptr_t)value;

@@ -57,6 +57,11 @@ th_status th_tensor_make(th_context *ctx, th_storage *storage, th_dtype dtype,
                          int rank, const int64_t *dims, const int64_t *strides,
                          int64_t offset, th_tensor **out_tensor);
 
+// Can elements be written?  `what` begins the message.
+//   TH_INVALID: the storage is read-only, or an element is there twice
+th_status th_tensor_check_target(th_context *ctx, const char *what,
+                                 const th_tensor *to);
+
 // Row-major strides of `dims`.
 void th_strides_row_major(int rank, const int64_t *dims, int64_t *out_strides);
 

@@ -100,3 +100,44 @@ Test(inplace, an_executor_that_fails_changes_nothing) {
   cr_expect_eq(sums[0], 0);
   cr_expect_eq(sums[1], 0);
 }
+
+// A result given for output that cannot be written: seen before a step runs.
+Test(inplace, targets_are_checked_first) {
+  static const char text[] =
+      "def computation(cache, x):\n"
+      "  # cache: \"cpu f32[2, 2]\"\n"
+      "  # x: \"cpu f32[2, 2]\"\n"
+      "  a = add(cache, x)\n"
+      "  return {'output': x, 'mutated': {'cache': a}}\n";
+  th_context *ctx = th_context_new();
+  th_jit_options options = TH_JIT_OPTIONS_INIT;
+  options.no_cache = true;
+  th_callable *f = NULL;
+  cr_assert_eq(th_jit_text(ctx, "target", text, strlen(text), &options, &f),
+               TH_OK);
+  const int64_t sizes[] = {2, 2}, repeated[] = {0, 1};
+  th_tensor *in[2], *whole = NULL, *out = NULL;
+  for (int i = 0; i < 2; i++) {
+    cr_assert_eq(th_tensor_new(ctx, TH_F32, 2, sizes, &in[i]), TH_OK);
+    cr_assert_eq(th_tensor_fill(ctx, in[i], 1), TH_OK);
+  }
+  cr_assert_eq(th_tensor_new(ctx, TH_F32, 2, sizes, &whole), TH_OK);
+  cr_assert_eq(th_tensor_view(ctx, whole, 2, sizes, repeated, 0, &out), TH_OK,
+               "%s", th_diagnostics_all(ctx));
+  cr_expect_eq(th_call(f, in, 2, &out, 1), TH_INVALID);
+  cr_expect(strstr(th_diagnostics_all(ctx), "output 0") != NULL, "%s",
+            th_diagnostics_all(ctx));
+  cr_expect_eq(th_tensor_get(in[0], 0), 1);
+
+  th_tensor *twice[2] = {out, in[1]}, *made = NULL;
+  cr_expect_eq(th_call(f, twice, 2, &made, 1), TH_INVALID);
+  cr_expect(strstr(th_diagnostics_all(ctx), "input 'cache'") != NULL, "%s",
+            th_diagnostics_all(ctx));
+  cr_expect_null(made);
+  th_tensor_release(out);
+  th_tensor_release(whole);
+  th_tensor_release(in[0]);
+  th_tensor_release(in[1]);
+  th_callable_free(f);
+  th_context_free(ctx);
+}
