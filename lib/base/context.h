@@ -19,6 +19,7 @@ typedef enum th_slot {
   TH_SLOT_EXECUTORS, // lib/exec
   TH_SLOT_OPS,       // lib/ir: user operations
   TH_SLOT_JIT,       // lowering: one LLJIT
+  TH_SLOT_FLASH,     // lib/exec: the softmax kernel of attention
   TH_SLOT_WARNED,    // th_map of warnings given once
   TH_SLOT_COUNT
 } th_slot;

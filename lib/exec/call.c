@@ -3,6 +3,7 @@
 #include "exec/program_impl.h"
 
 #include "base/alloc.h"
+#include "exec/ref.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -271,6 +272,23 @@ void *th_run_scratch(th_run *run, size_t size) {
   *(void **)block = run->call->scratch;
   run->call->scratch = block;
   return block + HEADER;
+}
+
+th_status th_run_dense(th_run *run, const th_view *view, int64_t *strides,
+                       th_view *out) {
+  int64_t count = 1;
+  for (int i = view->rank - 1; i >= 0; i--) {
+    strides[i] = count;
+    count *= view->dims[i];
+  }
+  *out = *view;
+  out->strides = strides;
+  out->data = th_run_scratch(run, (size_t)count * th_dtype_size(view->dtype));
+  if (!out->data) {
+    return th_run_error(run, TH_NO_MEMORY, "out of memory");
+  }
+  th_ref_copy(out, view);
+  return TH_OK;
 }
 
 void th_scratch_drop(th_frame *call, void *mark) {

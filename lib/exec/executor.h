@@ -70,6 +70,8 @@ extern const th_executor_options th_host_executor;   // host.c
 void th_host_executor_init(th_executor *executor);   // its fusing part
 extern const th_executor_options th_onednn_executor; // onednn.c
 void th_onednn_executor_init(th_executor *executor);
+extern const th_executor_options th_flash_executor; // flash.c
+void th_flash_executor_init(th_executor *executor);
 
 // th_executor.fuse of a user's: a region whose body is the statements
 // themselves (user_region.c).
@@ -100,5 +102,10 @@ struct th_run {
 
 // Is this argument (part of) a weight that no call and no caller changes?
 bool th_run_is_constant(const th_run *run, uint32_t arg);
+
+// A row-major copy of `view` in memory of this call's; its strides are kept in
+// `strides`.
+th_status th_run_dense(th_run *run, const th_view *view, int64_t *strides,
+                       th_view *out);
 
 #endif

@@ -248,25 +248,6 @@ typedef struct onednn_shape {
   int64_t dims[2], strides[2];
 } onednn_shape;
 
-// Copies `view` to rows that lie behind each other, in memory of this call's.
-static th_status onednn_copy_rows(th_run *run, const th_view *view,
-                                  th_view *out) {
-  int64_t strides[TH_MAX_RANK] = {0}, count = 1;
-  for (int i = view->rank - 1; i >= 0; i--) {
-    strides[i] = count;
-    count *= view->dims[i];
-  }
-  th_view dense = *view;
-  dense.strides = strides;
-  dense.data = th_run_scratch(run, (size_t)count * sizeof(float));
-  if (!dense.data) {
-    return th_run_error(run, TH_NO_MEMORY, "out of memory");
-  }
-  th_ref_copy(&dense, view);
-  out->data = dense.data;
-  return TH_OK;
-}
-
 // As rows of one matrix, copied where need be.  Not empty.
 static th_status onednn_rows(th_run *run, th_view *view, onednn_shape *shape) {
   th_view from = *view;
@@ -278,10 +259,12 @@ static th_status onednn_rows(th_run *run, th_view *view, onednn_shape *shape) {
     rows *= from.dims[i];
   }
   *shape = (onednn_shape){{rows, columns}, {columns, 1}};
+  int64_t strides[TH_MAX_RANK];
+  TH_TRY(th_run_dense(run, &from, strides, view));
   view->rank = 2;
   view->dims = shape->dims;
   view->strides = shape->strides;
-  return onednn_copy_rows(run, &from, view);
+  return TH_OK;
 }
 
 // A matrix that all rows of x meet: one product instead of a batch.

@@ -37,6 +37,7 @@
   X(primitive_desc_query_md)                                                   \
   X(primitive_destroy)                                                         \
   X(reorder_primitive_desc_create)                                             \
+  X(sgemm)                                                                     \
   X(stream_wait)                                                               \
   X(primitive_execute)                                                         \
   X(status2str)                                                                \

@@ -13,9 +13,9 @@ typedef struct registry {
 static const struct {
   const char *name, *to;
 } registry_aliases[] = {
-    {"cudnn", "host"},
+    {"cudnn", "flash"},
     {"inductor_cat", "host"},
-    {"sdpa", "host"},
+    {"sdpa", "flash"},
     {"torch", "ref"},
     {"torchcompile", "host"},
     {"torchcompile_cat", "host"},
@@ -63,18 +63,28 @@ static th_executor *registry_add(registry *r, th_context *ctx,
   return e;
 }
 
+static const struct {
+  const th_executor_options *options;
+  void (*init)(th_executor *executor);
+} registry_builtins[] = {
+    {&th_ref_executor, NULL},
+    {&th_host_executor, th_host_executor_init},
+    {&th_onednn_executor, th_onednn_executor_init},
+    {&th_flash_executor, th_flash_executor_init},
+};
+
 static registry *registry_of(th_context *ctx) {
   registry *r = ctx->slots[TH_SLOT_EXECUTORS];
   if (!r) {
     r = TH_NEW(&ctx->arena, registry);
     th_map_init(&r->by_name, &ctx->arena);
-    registry_add(r, ctx, &th_ref_executor)->builtin = true;
-    th_executor *host = registry_add(r, ctx, &th_host_executor);
-    host->builtin = true;
-    th_host_executor_init(host);
-    th_executor *onednn = registry_add(r, ctx, &th_onednn_executor);
-    onednn->builtin = true;
-    th_onednn_executor_init(onednn);
+    for (size_t i = 0; i < TH_COUNT(registry_builtins); i++) {
+      th_executor *e = registry_add(r, ctx, registry_builtins[i].options);
+      e->builtin = true;
+      if (registry_builtins[i].init) {
+        registry_builtins[i].init(e);
+      }
+    }
     ctx->slots[TH_SLOT_EXECUTORS] = r;
   }
   return r;
@@ -147,7 +157,7 @@ th_status th_executor_resolve(th_context *ctx, th_arena *arena,
 }
 
 const char *th_executor_default(th_device_type device) {
-  return device == TH_CPU ? "onednn,host,ref" : NULL;
+  return device == TH_CPU ? "onednn,flash,host,ref" : NULL;
 }
 
 const th_claim *th_executor_claim(const th_executor *executor,

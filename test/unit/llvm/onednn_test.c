@@ -1,7 +1,6 @@
 // Products through oneDNN against the oracle: shapes, strides, what follows
 // them, NaN, and calls from several threads.
-#include "thunder/thunder.h"
-
+#include "against.h"
 #include "torture.h"
 
 #include <criterion/criterion.h>
@@ -11,91 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct onednn_case {
-  const char *inputs[6]; // "x f32[2, 3]"
-  const char *body;      // statements; the result is z
-  const char *region;    // stands in the final trace
-} onednn_case;
-
-static void onednn_text(const onednn_case *c, char *out, size_t size) {
-  size_t n = (size_t)snprintf(out, size, "def f(");
-  for (int i = 0; i < 6 && c->inputs[i]; i++) {
-    int name = (int)strcspn(c->inputs[i], " ");
-    n += (size_t)snprintf(out + n, size - n, "%s%.*s", i ? ", " : "", name,
-                          c->inputs[i]);
-  }
-  n += (size_t)snprintf(out + n, size - n, "):\n");
-  for (int i = 0; i < 6 && c->inputs[i]; i++) {
-    int name = (int)strcspn(c->inputs[i], " ");
-    n += (size_t)snprintf(out + n, size - n, "  # %.*s: \"cpu %s\"\n", name,
-                          c->inputs[i], c->inputs[i] + name + 1);
-  }
-  snprintf(out + n, size - n, "%s  return z\n", c->body);
-}
-
-static th_callable *onednn_compile(th_context *ctx, const char *text,
-                                   const char *executors) {
-  th_jit_options options = TH_JIT_OPTIONS_INIT;
-  th_callable *f = NULL;
-  options.executors = executors;
-  options.constant_weights = true;
-  options.no_cache = options.verify_each = options.roundtrip_each = true;
-  th_status status = th_jit_text(ctx, "t", text, strlen(text), &options, &f);
-  cr_assert_eq(status, TH_OK, "%s%s", text, th_diagnostics_all(ctx));
-  return f;
-}
-
-static size_t onednn_inputs(th_context *ctx, const th_callable *f,
-                            th_tensor *in[6]) {
-  size_t count = th_callable_input_count(f);
-  uint32_t state = 12345;
-  for (size_t i = 0; i < count; i++) {
-    int64_t dims[12];
-    int rank = th_callable_input_rank(f, i);
-    for (int d = 0; d < rank; d++) {
-      dims[d] = th_callable_input_dim(f, i, d, 3);
-    }
-    cr_assert_eq(th_tensor_new(ctx, TH_F32, rank, dims, &in[i]), TH_OK);
-    for (int64_t k = 0; k < th_tensor_numel(in[i]); k++) {
-      state = state * 1664525 + 1013904223;
-      th_tensor_set(in[i], k, (double)(state >> 8) / (1 << 23) - 1);
-    }
-  }
-  return count;
-}
-
-static void onednn_check(const onednn_case *c, const char *poison) {
-  th_context *ctx = th_context_new();
-  char text[2048];
-  th_tensor *in[6] = {NULL}, *got = NULL, *want = NULL;
-  onednn_text(c, text, sizeof text);
-  th_callable *f = onednn_compile(ctx, text, "onednn,host");
-  th_callable *g = onednn_compile(ctx, text, "ref");
-  const char *const *texts;
-  size_t traces = th_last_traces(f, TH_TRACES_COMPUTATION, &texts);
-  cr_expect(strstr(texts[traces - 1], c->region), "%s", texts[traces - 1]);
-  size_t count = onednn_inputs(ctx, f, in);
-  if (poison) {
-    th_tensor_set(in[0], 1, strtod(poison, NULL));
-  }
-  cr_assert_eq(th_call(f, in, count, &got, 1), TH_OK, "%s%s", text,
-               th_diagnostics_all(ctx));
-  cr_assert_eq(th_call(g, in, count, &want, 1), TH_OK);
-  th_difference d;
-  cr_expect_eq(th_tensor_compare(ctx, got, want, 1e-5, 1e-5, &d), TH_OK);
-  cr_expect_eq(d.count, 0, "%sat %ld got %g want %g", text, (long)d.index,
-               d.got, d.want);
-  for (size_t i = 0; i < count; i++) {
-    th_tensor_release(in[i]);
-  }
-  th_tensor_release(got);
-  th_tensor_release(want);
-  th_callable_free(f);
-  th_callable_free(g);
-  th_context_free(ctx);
-}
-
-static const onednn_case onednn_cases[] = {
+static const against_case onednn_cases[] = {
     {{"x f32[5, 7]", "w f32[9, 7]"}, "  z = linear(x, w)\n", "onednnFusion0"},
     {{"x f32[1, 7]", "w f32[9, 7]", "b f32[9]"},
      "  z = linear(x, w, b)\n",
@@ -147,7 +62,7 @@ static const onednn_case onednn_cases[] = {
 
 Test(onednn, products_are_those_of_the_oracle) {
   for (size_t i = 0; i < sizeof onednn_cases / sizeof *onednn_cases; i++) {
-    onednn_check(&onednn_cases[i], NULL);
+    against_ref(&onednn_cases[i], "onednn,host", NULL);
   }
 }
 
@@ -159,9 +74,9 @@ Test(onednn, nan_and_infinity_pass_through) {
   for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
     char body[128];
     snprintf(body, sizeof body, "  y = linear(x, w)\n  z = %s\n", functions[i]);
-    onednn_case c = {{"x f32[5, 8]", "w f32[7, 8]"}, body, "onednnFusion0"};
+    against_case c = {{"x f32[5, 8]", "w f32[7, 8]"}, body, "onednnFusion0"};
     for (int k = 0; k < 3; k++) {
-      onednn_check(&c, values[k]);
+      against_ref(&c, "onednn,host", values[k]);
     }
   }
 }
@@ -195,15 +110,15 @@ static void *onednn_work(void *user) {
 // of the library's own.
 Test(onednn, threads_share_primitives) {
   th_context *ctx = th_context_new();
-  th_callable *f = onednn_compile(ctx,
-                                  "def f(x, w):\n"
-                                  "  # x: \"cpu f32[s0, 33]\"\n"
-                                  "  # w: \"cpu f32[17, 33]\"  param w\n"
-                                  "  # s0: \"int\" in [1, 64]\n"
-                                  "  y = linear(x, w)\n"
-                                  "  z = add(y, 1)\n"
-                                  "  return z\n",
-                                  "onednn,host");
+  th_callable *f = against_compile(ctx,
+                                   "def f(x, w):\n"
+                                   "  # x: \"cpu f32[s0, 33]\"\n"
+                                   "  # w: \"cpu f32[17, 33]\"  param w\n"
+                                   "  # s0: \"int\" in [1, 64]\n"
+                                   "  y = linear(x, w)\n"
+                                   "  z = add(y, 1)\n"
+                                   "  return z\n",
+                                   "onednn,host");
   onednn_worker workers[4];
   for (int i = 0; i < 4; i++) {
     workers[i] = (onednn_worker){.f = f};
