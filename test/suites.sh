@@ -314,7 +314,7 @@ suite_roundtrip() {
       --roundtrip-each
     roundtrip_final "$stem" ref
     roundtrip_final "$stem" host
-    roundtrip_final "$stem" onednn,flash,host
+    roundtrip_final "$stem" gemv,onednn,flash,host
   done
 }
 

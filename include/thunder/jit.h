@@ -36,9 +36,10 @@ typedef enum th_cache_mode {
 typedef struct th_transform th_transform; // transform.h
 
 typedef struct th_jit_options {
-  size_t size;           // sizeof this, so that it may grow
-  const char *executors; // "onednn,flash,host,ref", which is what NULL means
-  const char *passes;    // NULL: the whole pipeline
+  size_t size; // sizeof this, so that it may grow
+  const char
+      *executors;     // "gemv,onednn,flash,host,ref", which is what NULL means
+  const char *passes; // NULL: the whole pipeline
   th_cache_mode cache;
   int threads;         // of calls and of the code generator; 0:
                        // OMP_NUM_THREADS, else all that the process may use

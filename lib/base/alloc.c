@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 static atomic_size_t alloc_made;      // since the last th_alloc_fail_at
 static atomic_size_t alloc_fail_from; // 0: none fails
@@ -49,13 +50,22 @@ void *th_realloc(void *pointer, size_t size) {
   return alloc_must_fail() ? NULL : realloc(pointer, size ? size : 1);
 }
 
+// Whole huge pages only: the rest of the block costs what it holds.
 void *th_aligned_alloc(size_t alignment, size_t size) {
+  enum { HUGE_PAGE = 2 << 20 };
+  bool is_large = size >= HUGE_PAGE;
+  if (is_large && alignment < HUGE_PAGE) {
+    alignment = HUGE_PAGE;
+  }
   // posix_memalign rather than aligned_alloc: its size need not be rounded up,
   // so ASan sees the exact end.
   void *block = NULL;
   if (alloc_must_fail() || size > PTRDIFF_MAX - alignment ||
       posix_memalign(&block, alignment, size ? size : 1)) {
     return NULL;
+  }
+  if (is_large) {
+    (void)madvise(block, size / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE);
   }
   return alloc_counted(block);
 }

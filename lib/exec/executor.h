@@ -65,9 +65,11 @@ bool th_executor_can_fuse(const th_executor *executor, const th_stmt *stmt,
                           const char **reason);
 
 // Built-in tables, each in its own file.
-extern const th_executor_options th_ref_executor;    // ref.c
-extern const th_executor_options th_host_executor;   // host.c
-void th_host_executor_init(th_executor *executor);   // its fusing part
+extern const th_executor_options th_ref_executor;  // ref.c
+extern const th_executor_options th_host_executor; // host.c
+void th_host_executor_init(th_executor *executor); // its fusing part
+extern const th_executor_options th_gemv_executor;
+void th_gemv_executor_init(th_executor *executor);
 extern const th_executor_options th_onednn_executor; // onednn.c
 void th_onednn_executor_init(th_executor *executor);
 extern const th_executor_options th_flash_executor; // flash.c

@@ -1,4 +1,6 @@
-// The `host` executor: everything through lowering/, as fused regions.
+// Executors through lowering/: `host` takes everything, as fused regions;
+// `gemv` products of one row, which read a matrix once, as fast as memory gives
+// it, where a library for products of many rows is at half of that.
 #include "exec/executor.h"
 #include "exec/ref.h"
 #include "lowering/lower.h"
@@ -17,6 +19,23 @@ static th_status host_fuse(const th_executor *executor, th_fusion *fusion) {
                        .region_number = fusion->region_number,
                        .kernel_number = fusion->kernel_number};
   return th_lower_region(&in);
+}
+
+static bool gemv_can_fuse(const th_stmt *stmt, const char **reason) {
+  bool linear = stmt->op->op == TH_OP_linear;
+  if (!linear && stmt->op->op != TH_OP_matmul) {
+    *reason = "not in its table";
+    return false;
+  }
+  const th_type *x = &stmt->args[0].value->type;
+  int first = linear || x->rank < 2 ? 0 : x->rank - 2;
+  for (int i = first; i + 1 < x->rank; i++) {
+    if (!th_is_int(x->dims[i], 1)) {
+      *reason = "takes one row";
+      return false;
+    }
+  }
+  return th_lower_supports(stmt, reason);
 }
 
 // Only what regions refuse: their bins have a constant range.
@@ -47,5 +66,13 @@ const th_executor_options th_host_executor = {
 
 void th_host_executor_init(th_executor *executor) {
   executor->can_fuse = host_can_fuse;
+  executor->fuse = host_fuse;
+}
+
+const th_executor_options th_gemv_executor = {
+    .size = sizeof(th_executor_options), .name = "gemv", .version = "1"};
+
+void th_gemv_executor_init(th_executor *executor) {
+  executor->can_fuse = gemv_can_fuse;
   executor->fuse = host_fuse;
 }

@@ -69,6 +69,7 @@ static const struct {
 } registry_builtins[] = {
     {&th_ref_executor, NULL},
     {&th_host_executor, th_host_executor_init},
+    {&th_gemv_executor, th_gemv_executor_init},
     {&th_onednn_executor, th_onednn_executor_init},
     {&th_flash_executor, th_flash_executor_init},
 };
@@ -157,7 +158,7 @@ th_status th_executor_resolve(th_context *ctx, th_arena *arena,
 }
 
 const char *th_executor_default(th_device_type device) {
-  return device == TH_CPU ? "onednn,flash,host,ref" : NULL;
+  return device == TH_CPU ? "gemv,onednn,flash,host,ref" : NULL;
 }
 
 const th_claim *th_executor_claim(const th_executor *executor,

@@ -21,8 +21,6 @@ enum {
   STORAGE_ALIGN = 64,
   STORAGE_SLACK_BYTE = 0xa5,
   STORAGE_SMALL = 4096, // malloc is several times faster than aligned
-  STORAGE_LARGE = 16 * 1024 * 1024, // first touch is faster in huge pages
-  STORAGE_HUGE_PAGE = 2 * 1024 * 1024,
 };
 
 #define STORAGE_HEADER ((size_t)STORAGE_ALIGN)
@@ -77,20 +75,12 @@ static th_storage *storage_alloc(size_t size) {
     return th_malloc(STORAGE_HEADER + STORAGE_ALIGN - 1 + size);
   }
 #endif
-  if (size < STORAGE_LARGE) {
-    return th_aligned_alloc(STORAGE_ALIGN, STORAGE_HEADER + size);
-  }
-  th_storage *storage =
-      th_aligned_alloc(STORAGE_HUGE_PAGE, STORAGE_HEADER + size);
-  if (storage) {
-    (void)madvise(storage, STORAGE_HEADER + size, MADV_HUGEPAGE);
-  }
-  return storage;
+  return th_aligned_alloc(STORAGE_ALIGN, STORAGE_HEADER + size);
 }
 
 th_status th_storage_new(th_context *ctx, size_t size,
                          th_storage **out_storage) {
-  if (size > PTRDIFF_MAX - (size_t)STORAGE_LARGE) {
+  if (size > PTRDIFF_MAX - STORAGE_HEADER) {
     return storage_no_memory(ctx, size);
   }
   if (th_guard_pages()) {

@@ -24,7 +24,7 @@ static const char options_usage[] =
     "  --fuel=N               let at most N statements join the region of the\n"
     "                         one before them, to bisect\n"
     "  --explain              why executors declined statements, on stderr\n"
-    "  --executors=LIST       who may claim: onednn,flash,host,ref\n"
+    "  --executors=LIST       who may claim: gemv,onednn,flash,host,ref\n"
     "  --device=DEVICE        whose default executors are used: cpu\n"
     "  --extract=LABEL        go on with this region or kernel, as a\n"
     "                         trace of its own\n"

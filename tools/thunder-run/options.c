@@ -32,7 +32,7 @@ static const char usage[] =
     "  --weights F.safetensors  replace weights by qualified name\n"
     "  --random-weights SEED    fill weights that the archive leaves out\n"
     "  --executors LIST         who may run what (default:\n"
-    "                           onednn,flash,host,ref)\n"
+    "                           gemv,onednn,flash,host,ref)\n"
     "  --passes LIST            passes instead of the whole pipeline\n"
     "  --threads N              threads of a call\n"
     "  --time N                 time N calls\n"
