@@ -78,6 +78,65 @@ static th_storage *storage_alloc(size_t size) {
   return th_aligned_alloc(STORAGE_ALIGN, STORAGE_HEADER + size);
 }
 
+// ---- parked blocks
+//
+// The system clears fresh memory, which takes as long as computing a simple
+// result into it.  So the last large blocks that tensors gave back wait for one
+// of the same size.
+
+enum {
+  STORAGE_PARKED = 2,
+  STORAGE_PARK_MIN = 1 << 20,
+  STORAGE_PARK_MAX = 64 << 20,
+};
+
+static _Atomic(th_storage *) storage_parked[STORAGE_PARKED];
+static atomic_uint storage_parks;
+
+static bool storage_parks_size(size_t size) {
+  return !TH_ASAN && size >= STORAGE_PARK_MIN && size <= STORAGE_PARK_MAX;
+}
+
+static void storage_park(th_storage *storage) {
+  unsigned slot = atomic_fetch_add(&storage_parks, 1) % STORAGE_PARKED;
+  th_free(atomic_exchange(&storage_parked[slot], storage));
+}
+
+static th_storage *storage_unpark(size_t size) {
+  for (int i = 0; storage_parks_size(size) && i < STORAGE_PARKED; i++) {
+    th_storage *found = atomic_exchange(&storage_parked[i], NULL);
+    th_storage *none = NULL;
+    if (found && found->size == size) {
+      return found;
+    }
+    if (found &&
+        !atomic_compare_exchange_strong(&storage_parked[i], &none, found)) {
+      th_free(found);
+    }
+  }
+  return NULL;
+}
+
+// Was there any?
+static bool storage_drop_parked(void) {
+  bool any = false;
+  for (int i = 0; i < STORAGE_PARKED; i++) {
+    th_storage *found = atomic_exchange(&storage_parked[i], NULL);
+    any = any || found;
+    th_free(found);
+  }
+  return any;
+}
+
+// NULL only when there is no memory even without what waits.
+static th_storage *storage_get(size_t size) {
+  th_storage *storage = storage_unpark(size);
+  if (!storage) {
+    storage = storage_alloc(size);
+  }
+  return storage || !storage_drop_parked() ? storage : storage_alloc(size);
+}
+
 th_status th_storage_new(th_context *ctx, size_t size,
                          th_storage **out_storage) {
   if (size > PTRDIFF_MAX - STORAGE_HEADER) {
@@ -86,7 +145,7 @@ th_status th_storage_new(th_context *ctx, size_t size,
   if (th_guard_pages()) {
     return storage_new_guarded(ctx, size, out_storage);
   }
-  th_storage *storage = storage_alloc(size);
+  th_storage *storage = storage_get(size);
   if (!storage) {
     return storage_no_memory(ctx, size);
   }
@@ -94,7 +153,8 @@ th_status th_storage_new(th_context *ctx, size_t size,
   *storage =
       (th_storage){.refs = 1,
                    .data = (char *)(data & ~(uintptr_t)(STORAGE_ALIGN - 1)),
-                   .size = size};
+                   .size = size,
+                   .is_own = true};
   *out_storage = storage;
   return TH_OK;
 }
@@ -150,6 +210,9 @@ void th_storage_release(th_storage *storage) {
     storage_unmap(storage);
   } else if (storage->deleter) {
     storage->deleter(storage->user);
+  } else if (storage->is_own && storage_parks_size(storage->size)) {
+    storage_park(storage);
+    return;
   }
   th_free(storage);
 }

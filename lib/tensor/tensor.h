@@ -12,6 +12,7 @@
 typedef struct th_storage {
   atomic_uint refs;
   bool is_read_only;
+  bool is_own;
   char *data;
   size_t size;
   th_deleter deleter; // foreign: called with user, unless NULL
