@@ -210,6 +210,48 @@ LLVMValueRef th_emit_fmax(th_emit *e, LLVMValueRef a, LLVMValueRef b) {
   return th_emit_intrinsic(e, TH_INTRINSIC_maxnum, (LLVMValueRef[]){a, b}, 2);
 }
 
+bool th_emit_has_scale(const th_emit *e, LLVMTypeRef type) {
+  unsigned lanes = th_emit_type_lanes(type);
+  return e->has_scale && th_emit_type_element(type) == e->f32 && lanes >= 8 &&
+         (lanes & (lanes - 1)) == 0;
+}
+
+// One register of 8 or 16 lanes.
+static LLVMValueRef emit_scale(th_emit *e, LLVMValueRef p, LLVMValueRef n,
+                               LLVMValueRef mask) {
+  enum { AS_THE_MODE_SAYS = 4 };
+  bool wide = th_emit_type_lanes(LLVMTypeOf(p)) == 16;
+  const char *name = wide ? "llvm.x86.avx512.mask.scalef.ps.512"
+                          : "llvm.x86.avx512.mask.scalef.ps.256";
+  unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
+  LLVMValueRef fn = LLVMGetIntrinsicDeclaration(e->module, id, NULL, 0);
+  LLVMValueRef bits =
+      LLVMBuildBitCast(e->builder, mask, wide ? e->i16 : e->i8, "");
+  LLVMValueRef args[] = {p, n, LLVMConstNull(LLVMTypeOf(p)), bits,
+                         th_emit_i32(e, AS_THE_MODE_SAYS)};
+  LLVMTypeRef type = LLVMIntrinsicGetType(e->context, id, NULL, 0);
+  return LLVMBuildCall2(e->builder, type, fn, args, wide ? 5 : 4, "");
+}
+
+LLVMValueRef th_emit_scale(th_emit *e, LLVMValueRef p, LLVMValueRef n,
+                           LLVMValueRef mask) {
+  unsigned lanes = th_emit_type_lanes(LLVMTypeOf(p)), half = lanes / 2;
+  int both[TH_EMIT_MAX_LANES];
+  if (lanes <= 16) {
+    return emit_scale(e, p, n, mask);
+  }
+  LLVMValueRef low = th_emit_scale(e, th_emit_slice(e, p, 0, half),
+                                   th_emit_slice(e, n, 0, half),
+                                   th_emit_slice(e, mask, 0, half));
+  LLVMValueRef high = th_emit_scale(e, th_emit_slice(e, p, half, half),
+                                    th_emit_slice(e, n, half, half),
+                                    th_emit_slice(e, mask, half, half));
+  for (unsigned i = 0; i < lanes; i++) {
+    both[i] = (int)i;
+  }
+  return th_emit_shuffle(e, low, high, both, lanes);
+}
+
 LLVMValueRef th_emit_fabs(th_emit *e, LLVMValueRef a) {
   return th_emit_intrinsic(e, TH_INTRINSIC_fabs, &a, 1);
 }

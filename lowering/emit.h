@@ -76,6 +76,7 @@ typedef struct th_emit {
   th_emit_target target;
   LLVMFastMathFlags float_flags; // none when strict
   bool half_by_bits; // f16 converted without instructions of its own
+  bool has_scale;    // AVX-512
   LLVMTypeRef i1, i8, i16, i32, i64, f16, bf16, f32, f64;
   LLVMTypeRef ptr;   // to memory of tensors: address space 1 on NVPTX
   LLVMTypeRef void_; // the result of a function that gives none
@@ -128,6 +129,11 @@ LLVMValueRef th_emit_fneg(th_emit *e, LLVMValueRef a);
 // a * b + c rounded once.
 LLVMValueRef th_emit_fma(th_emit *e, LLVMValueRef a, LLVMValueRef b,
                          LLVMValueRef c);
+// p * 2^n for integral n of any size, 0 where the mask is not set, in one
+// instruction for the types that have it.
+bool th_emit_has_scale(const th_emit *e, LLVMTypeRef type);
+LLVMValueRef th_emit_scale(th_emit *e, LLVMValueRef p, LLVMValueRef n,
+                           LLVMValueRef mask);
 LLVMValueRef th_emit_fabs(th_emit *e, LLVMValueRef a);
 LLVMValueRef th_emit_sqrt(th_emit *e, LLVMValueRef a);
 LLVMValueRef th_emit_copysign(th_emit *e, LLVMValueRef size, LLVMValueRef sign);

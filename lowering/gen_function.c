@@ -21,6 +21,17 @@ static void gen_load_symbols(th_gen *g, LLVMValueRef symbols) {
   }
 }
 
+static void gen_stack(th_gen *g) {
+  const th_keep *keep = &g->plan->keep;
+  if (keep->stack) {
+    LLVMTypeRef row = LLVMArrayType2(th_gen_memory(g, keep->node->dtype),
+                                     (uint64_t)keep->stack);
+    LLVMValueRef at = LLVMBuildAlloca(g->e.builder, row, "row");
+    LLVMSetAlignment(at, 64);
+    g->buffers[g->nest->buffer_count] = at;
+  }
+}
+
 // The body gets its buffers as parameters, which can say that they do not
 // overlap.
 static LLVMValueRef gen_body(th_gen *g, th_codegen *codegen) {
@@ -48,6 +59,7 @@ static LLVMValueRef gen_body(th_gen *g, th_codegen *codegen) {
   th_emit_attribute_enum(e, 1, "noalias", 0);
   gen_load_symbols(g, LLVMGetParam(e->function, 0));
   g->error = LLVMGetParam(e->function, 3);
+  gen_stack(g);
   LLVMBasicBlockRef start = th_emit_block(e, "start");
   LLVMBuildBr(e->builder, start);
   LLVMPositionBuilderAtEnd(e->builder, start);
@@ -262,6 +274,7 @@ th_status th_gen_module(th_context *ctx, th_codegen *codegen,
   *out_module = th_codegen_module(codegen, symbol);
   th_emit_init(&g->e, *out_module, TH_EMIT_HOST);
   g->e.half_by_bits = codegen->target->isa == TH_ISA_SSE;
+  g->e.has_scale = codegen->target->isa == TH_ISA_AVX512;
   th_arena_defer(n->arena, gen_release, &g->e);
   LLVMValueRef body = gen_body(g, codegen), streaming = NULL;
   const bool *streams = th_stream_buffers(plan);

@@ -7,6 +7,11 @@
 
 #include <string.h>
 
+// What is kept on the stack lies in the buffer behind those of the kernel.
+static bool memory_is_stack(const th_gen *g, uint16_t buffer) {
+  return buffer == g->nest->buffer_count;
+}
+
 static unsigned memory_align(th_dtype dtype) {
   return (unsigned)th_dtype_size(dtype);
 }
@@ -122,7 +127,8 @@ static int64_t memory_ahead(const th_gen *g, const th_node *node) {
   enum { AHEAD = 2048, LONGEST_ROW = 1 << 15 };
   const th_space *s = &g->nest->space;
   const th_expr *coeff = NULL, *rest = NULL;
-  if (!g->streams || !th_stream_is_large(&g->nest->buffers[node->buffer])) {
+  if (!g->streams || memory_is_stack(g, node->buffer) ||
+      !th_stream_is_large(&g->nest->buffers[node->buffer])) {
     return 0;
   }
   if (g->phase->lane >= 0) {
@@ -205,7 +211,8 @@ static void memory_store_lanes(th_gen *g, const th_store *store, LLVMValueRef v,
     v = memory_reverse(g, v);
     mask = mask ? memory_reverse(g, mask) : NULL;
   }
-  bool streams = g->streams && g->streams[store->buffer] &&
+  bool streams = g->streams && !memory_is_stack(g, store->buffer) &&
+                 g->streams[store->buffer] &&
                  g->lanes * th_dtype_size(dtype) % TH_STREAM_ALIGN == 0;
   if (mask) {
     th_emit_masked_store(&g->e, v, address, mask, memory_align(dtype));
@@ -239,7 +246,9 @@ static LLVMValueRef memory_sum(th_gen *g, const th_store *store, LLVMValueRef v,
 }
 
 void th_gen_store(th_gen *g, const th_store *store) {
-  th_dtype dtype = g->nest->buffers[store->buffer].type.dtype;
+  th_dtype dtype = memory_is_stack(g, store->buffer)
+                       ? store->node->dtype
+                       : g->nest->buffers[store->buffer].type.dtype;
   LLVMValueRef v = th_gen_node(g, store->node);
   memory_stride stride = memory_stride_of(g, store->offset);
   if (g->lanes > 1 && stride != MEMORY_UNIFORM) {

@@ -110,11 +110,10 @@ static LLVMValueRef node_apply(th_gen *g, const th_node *node) {
 }
 
 static LLVMValueRef node_kept(th_gen *g, const th_node *node) {
-  const th_store *store = g->plan->keep_store;
   return th_gen_load(g, &(th_node){.kind = TH_NODE_LOAD,
                                    .dtype = node->dtype,
-                                   .buffer = store->buffer,
-                                   .expr = store->offset});
+                                   .buffer = g->plan->keep.buffer,
+                                   .expr = g->plan->keep.offset});
 }
 
 LLVMValueRef th_gen_node(th_gen *g, th_node *node) {
@@ -122,7 +121,7 @@ LLVMValueRef th_gen_node(th_gen *g, th_node *node) {
     return g->values[node->id];
   }
   LLVMValueRef v = NULL;
-  if (g->kept && node == g->plan->keep) {
+  if (g->kept && node == g->plan->keep.node) {
     v = node_kept(g, node);
     node_remember(g, node, v);
     return v;

@@ -322,9 +322,10 @@ static void reduce_body(th_gen *g, void *user) {
     reduce_step(g, s->nodes[i], &s->accs[i]);
   }
   if (s->keeps) {
-    th_store store = *g->plan->keep_store;
-    store.node = g->plan->keep;
-    th_gen_store(g, &store);
+    th_gen_store(g, &(th_store){.kind = TH_STORE_SET,
+                                .node = g->plan->keep.node,
+                                .buffer = g->plan->keep.buffer,
+                                .offset = g->plan->keep.offset});
   }
 }
 
@@ -346,7 +347,7 @@ static bool reduce_reaches(const th_node *from, const th_node *to, bool *seen) {
 
 static bool reduce_keeps(const th_gen *g, th_node *const *nodes,
                          uint32_t count) {
-  const th_node *keep = g->plan->keep;
+  const th_node *keep = g->plan->keep.node;
   bool keeps = false;
   bool *seen = TH_NEW_ARRAY(g->nest->arena, bool, g->nest->node_count + 1);
   for (uint32_t i = 0; keep && !g->kept && i < count; i++) {

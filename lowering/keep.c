@@ -5,7 +5,7 @@
 #include "lowering/partition.h"
 #include "lowering/stream.h"
 
-enum { KEEP_WORTH = 10 };
+enum { KEEP_WORTH = 10, KEEP_STACK = 32 << 10 }; // operations, bytes
 
 typedef struct keep_state {
   const th_nest *n;
@@ -44,13 +44,57 @@ static bool keep_fits(const th_plan *p, const th_node *node,
          node != store->node && node->depends == store->vars;
 }
 
+// Elements of a row, where it fits on the stack; 0: it does not.
+static int64_t keep_row(const th_plan *p, const th_store *store,
+                        th_dtype dtype) {
+  const th_space *s = &p->nest->space;
+  int64_t count = p->phases[0].lane < 0;
+  for (int v = 0; v < TH_MAX_VARS && count; v++) {
+    th_var_set var = (th_var_set)1 << v;
+    if (store->vars & ~p->phases[0].outer & var) {
+      const th_expr *extent = s->vars[v].extent;
+      bool fits = th_is_const(extent) &&
+                  extent->i <= KEEP_STACK / (int64_t)th_dtype_size(dtype);
+      count *= fits ? extent->i : 0;
+    }
+  }
+  return count <= KEEP_STACK / (int64_t)th_dtype_size(dtype) ? count : 0;
+}
+
+// Where the store would write if this were the first row.
+static const th_expr *keep_in_row(th_plan *p, const th_store *store) {
+  th_space *s = &p->nest->space;
+  const th_expr *offset = store->offset;
+  for (int v = 0; v < TH_MAX_VARS; v++) {
+    if (p->phases[0].outer & (th_var_set)1 << v) {
+      offset = th_space_replace(s, offset, s->vars[v].symbol,
+                                th_int(p->nest->ir, 0));
+    }
+  }
+  return offset;
+}
+
+// A result past the caches would have to be read from there.
+static bool keep_place(th_plan *p, const th_store *store, th_keep *out) {
+  const th_nest *n = p->nest;
+  const th_buffer_info *buffer = &n->buffers[store->buffer];
+  if (!th_stream_is_large(buffer)) {
+    out->buffer = store->buffer;
+    out->offset = store->offset;
+    return true;
+  }
+  out->buffer = (uint16_t)n->buffer_count;
+  out->offset = keep_in_row(p, store);
+  out->stack = keep_row(p, store, buffer->type.dtype);
+  return out->stack &&
+         th_space_below(&n->space, out->offset, th_int(n->ir, out->stack));
+}
+
 static void keep_try_store(th_plan *p, keep_state *s, th_store *store,
                            uint32_t *best) {
   const th_nest *n = p->nest;
   th_var_set inner = store->vars & ~p->phases[0].outer;
-  // Past the caches nothing is kept: it would have to be read from there.
-  if (store->kind != TH_STORE_SET || !inner ||
-      th_stream_is_large(&n->buffers[store->buffer])) {
+  if (store->kind != TH_STORE_SET || !inner) {
     return;
   }
   for (uint32_t i = 0; i < n->node_count; i++) {
@@ -67,10 +111,11 @@ static void keep_try_store(th_plan *p, keep_state *s, th_store *store,
   for (uint32_t i = 0; i < n->node_count; i++) {
     th_node *node = n->nodes[i];
     uint32_t weight = s->seen[i] == 3 ? keep_weight(s, node) : 0;
-    if (weight > *best && keep_fits(p, node, store)) {
+    th_keep keep = {.node = node};
+    if (weight > *best && keep_fits(p, node, store) &&
+        keep_place(p, store, &keep)) {
       *best = weight;
-      p->keep = node;
-      p->keep_store = store;
+      p->keep = keep;
     }
   }
 }
@@ -80,7 +125,6 @@ void th_keep_find(th_plan *p) {
   keep_state s = {n, TH_NEW_ARRAY(n->arena, uint8_t, n->node_count + 1),
                   TH_NEW_ARRAY(n->arena, uint32_t, n->node_count + 1)};
   uint32_t best = KEEP_WORTH - 1;
-  p->keep = NULL;
   for (uint32_t i = 0; i < n->store_count; i++) {
     keep_try_store(p, &s, &n->stores[i], &best);
   }

@@ -19,9 +19,16 @@ static f32_rounded f32_round(th_emit *e, value x, double scale) {
   return (f32_rounded){n, th_emit_bits(e, sum)};
 }
 
+// NaN passes through.
+static value f32_at_most(th_emit *e, value x, double high) {
+  value limit = th_emit_float(e, x, high);
+  return th_emit_select(e, th_emit_fcmp(e, LLVMRealOGT, x, limit), limit, x);
+}
+
 static value f32_clamp(th_emit *e, value x, double low, double high) {
-  return th_emit_fmin(e, th_emit_fmax(e, x, th_emit_float(e, x, low)),
-                      th_emit_float(e, x, high));
+  value limit = th_emit_float(e, x, low);
+  x = th_emit_select(e, th_emit_fcmp(e, LLVMRealOLT, x, limit), limit, x);
+  return f32_at_most(e, x, high);
 }
 
 // 2^n as a float for a normal result: n are the low bits of an integer.
@@ -57,19 +64,39 @@ static value f32_exp_remainder(th_emit *e, value x, value n) {
 static const double f32_exp_p[] = {0.00138152402, 0.00836878736, 0.041668389,
                                    0.166665196, 0.49999994};
 
+// exp(r) near 0.
+static value f32_exp_near(th_emit *e, value r) {
+  value p = th_math_poly(e, r, f32_exp_p, TH_COUNT(f32_exp_p));
+  value one = th_emit_float(e, r, 1.0);
+  return th_emit_fma(e, th_emit_fma(e, p, r, one), r, one);
+}
+
+// With an instruction for p * 2^n.  Far below the range nothing is scaled, so
+// that nothing underflows.
+static value f32_exp_scaled(th_emit *e, value x, int shift) {
+  value above = th_emit_fcmp(e, LLVMRealUGT, x, th_emit_float(e, x, -104.0));
+  value limited = f32_at_most(e, x, 89.5);
+  value n = f32_round(e, limited, M_LOG2E).n;
+  value p = f32_exp_near(e, f32_exp_remainder(e, limited, n));
+  if (shift != 0) {
+    n = th_emit_fadd(e, n, th_emit_float(e, n, shift));
+  }
+  return th_emit_scale(e, p, n, above);
+}
+
 // exp(x) * 2^shift without overflow before the product overflows.
 static value f32_exp_shifted(th_emit *e, value x, int shift) {
+  if (th_emit_has_scale(e, LLVMTypeOf(x))) {
+    return f32_exp_scaled(e, x, shift);
+  }
   value clamped = f32_clamp(e, x, -176.0, 89.5);
   f32_rounded n = f32_round(e, clamped, M_LOG2E);
-  value r = f32_exp_remainder(e, clamped, n.n);
-  value p = th_math_poly(e, r, f32_exp_p, TH_COUNT(f32_exp_p));
-  p = th_emit_fma(e, th_emit_fma(e, p, r, th_emit_float(e, x, 1.0)), r,
-                  th_emit_float(e, x, 1.0));
+  value p = f32_exp_near(e, f32_exp_remainder(e, clamped, n.n));
   value power = f32_int(e, n);
   if (shift != 0) {
     power = th_emit_add(e, power, th_emit_int(e, power, shift));
   }
-  return th_emit_select(e, th_emit_is_nan(e, x), x, f32_scale(e, p, power));
+  return f32_scale(e, p, power);
 }
 
 value th_f32_exp(th_emit *e, value x) { return f32_exp_shifted(e, x, 0); }
@@ -83,8 +110,7 @@ value th_f32_exp2(th_emit *e, value x) {
   value r = th_emit_fsub(e, clamped, n.n);
   value one = th_emit_float(e, x, 1.0);
   value y = th_emit_fma(e, th_math_poly(e, r, p, TH_COUNT(p)), r, one);
-  return th_emit_select(e, th_emit_is_nan(e, x), x,
-                        f32_scale(e, y, f32_int(e, n)));
+  return f32_scale(e, y, f32_int(e, n));
 }
 
 // 2^n (1 + q) - 1 with q = exp(r) - 1, halved inside: 2^128 is not a float.
@@ -98,8 +124,7 @@ value th_f32_expm1(th_emit *e, value x) {
   value scale = f32_power_of_two(e, power, LLVMTypeOf(x));
   value less = th_emit_fsub(e, scale, th_emit_float(e, x, 0.5));
   value y = th_emit_fma(e, q, scale, less);
-  y = th_emit_copysign(e, th_emit_fadd(e, y, y), x);
-  return th_emit_select(e, th_emit_is_nan(e, x), x, y);
+  return th_emit_copysign(e, th_emit_fadd(e, y, y), x);
 }
 
 // ---- logarithms: a = 2^k (1 + f), 1 + f in [2/3, 4/3) ----

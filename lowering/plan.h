@@ -35,6 +35,16 @@ typedef struct th_phase {
   uint32_t variant_count;
 } th_phase;
 
+// A value that the reduction which first needs it stores, to be read again: it
+// lies where a store will write or, when that goes past the caches, on the
+// stack, which is the buffer behind the last one.
+typedef struct th_keep {
+  th_node *node; // NULL: none
+  uint16_t buffer;
+  const th_expr *offset;
+  int64_t stack; // elements; 0: not there
+} th_keep;
+
 typedef struct th_plan {
   th_nest *nest;
   const th_target *target;
@@ -46,8 +56,7 @@ typedef struct th_plan {
   int tile;      // a variable that is walked in short runs inside the chunk,
                  // since memory that lanes gather is side by side along it
   th_product product;
-  th_node *keep;        // stored by the reduction that first needs it, and read
-  th_store *keep_store; // again, where this store will write; NULL: none
+  th_keep keep;
 } th_plan;
 
 // Merges variables of the nest where nothing tells them apart, then chooses.

@@ -165,7 +165,7 @@ th_value *th_expand_softmax(th_builder *b, th_value *x, uint8_t dim,
     sum =
         TH_BUILD(b, where, th_v(TH_EI(eq, sum, 0)), th_i(b->ir, 1), th_v(sum));
   }
-  return TH_E2(div, e, sum);
+  return TH_E2(mul, e, TH_E1(reciprocal, sum)); // a division for each row
 }
 
 th_status th_expand_rule_softmax(th_builder *b, const th_stmt *stmt,

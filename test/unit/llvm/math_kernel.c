@@ -35,6 +35,7 @@ LLVMModuleRef math_kernel_module(th_codegen *codegen, const math_kernel *k) {
   th_emit e;
   th_emit_init(&e, module, ptx ? TH_EMIT_NVPTX : TH_EMIT_HOST);
   e.half_by_bits = codegen->target->isa == TH_ISA_SSE;
+  e.has_scale = codegen->target->isa == TH_ISA_AVX512;
   LLVMTypeRef params[] = {e.ptr, e.ptr, e.ptr, e.i64};
   th_emit_function(&e, "k", e.void_, params, 4);
   if (ptx) {

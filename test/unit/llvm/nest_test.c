@@ -196,8 +196,8 @@ Test(nest, rows_and_columns) {
   snprintf(text, sizeof text, softmax, "2", "2");
   nest_open(&k, text, 0);
   cr_assert_eq(k.plan.phases[0].lane, -1, "lanes run inside a row");
-  cr_assert(k.plan.keep, "exp is kept");
-  cr_assert_eq(k.plan.keep->op, TH_OP_exp);
+  cr_assert(k.plan.keep.node, "exp is kept");
+  cr_assert_eq(k.plan.keep.node->op, TH_OP_exp);
   nest_close(&k);
   snprintf(text, sizeof text, softmax, "1", "1");
   nest_open(&k, text, 0);
