@@ -63,7 +63,8 @@ TH_API th_status th_run_alloc(th_run *run, uint32_t out, int rank,
 TH_API void th_run_set_number(th_run *run, uint32_t out, th_scalar value);
 // Threads that this call may use.
 TH_API int th_run_threads(const th_run *run);
-// Bytes that live until the call of the whole program ends; NULL: no memory.
+// Bytes that live until the run function returns, aligned to 64; NULL: no
+// memory.
 TH_API void *th_run_scratch(th_run *run, size_t size);
 // The state object of this statement (stateful executors).
 TH_API void *th_run_state(const th_run *run);

@@ -8,6 +8,83 @@
 #include <stdio.h>
 #include <string.h>
 
+// ---- scratch
+
+// A block of scratch; what a step gave back waits in the call's block for the
+// next step or call, since the system clears fresh memory.
+typedef struct th_scratch {
+  struct th_scratch *next;
+  size_t size; // behind the header
+} call_scratch;
+
+enum {
+  SCRATCH_HEADER = 64,
+  SCRATCH_SPARES = 4,
+  SCRATCH_LARGEST = 32 << 20, // that waits
+};
+
+// The smallest spare that holds `size`.
+static call_scratch *call_spare(th_block *block, size_t size) {
+  call_scratch **best = NULL;
+  for (call_scratch **at = &block->spares; *at; at = &(*at)->next) {
+    if ((*at)->size >= size && (!best || (*at)->size < (*best)->size)) {
+      best = at;
+    }
+  }
+  call_scratch *found = best ? *best : NULL;
+  if (found) {
+    *best = found->next;
+    block->spare_count--;
+  }
+  return found;
+}
+
+void *th_run_scratch(th_run *run, size_t size) {
+  th_frame *call = run->call;
+  call_scratch *scratch = call_spare(call->block, size);
+  if (!scratch && size <= PTRDIFF_MAX - SCRATCH_HEADER) {
+    scratch = th_aligned_alloc(64, size + SCRATCH_HEADER);
+    if (scratch) {
+      scratch->size = size;
+    }
+  }
+  if (!scratch) {
+    return NULL;
+  }
+  scratch->next = call->scratch;
+  call->scratch = scratch;
+  return (char *)scratch + SCRATCH_HEADER;
+}
+
+// The largest ones wait.
+static void call_put_spare(th_block *block, call_scratch *scratch) {
+  if (scratch->size > SCRATCH_LARGEST) {
+    th_free(scratch);
+    return;
+  }
+  scratch->next = block->spares;
+  block->spares = scratch;
+  if (++block->spare_count > SCRATCH_SPARES) {
+    th_free(call_spare(block, 0));
+  }
+}
+
+void th_spares_free(th_block *block) {
+  while (block->spares) {
+    call_scratch *next = block->spares->next;
+    th_free(block->spares);
+    block->spares = next;
+  }
+}
+
+static void call_drop_scratch(th_frame *call) {
+  while (call->scratch) {
+    call_scratch *scratch = call->scratch;
+    call->scratch = scratch->next;
+    call_put_spare(call->block, scratch);
+  }
+}
+
 // ---- arguments
 
 static uint32_t call_count_args(const th_arg *arg) {
@@ -96,9 +173,12 @@ static th_status call_run(th_frame *call, th_step *step, th_rt_arg *args) {
                 .numbers = numbers,
                 .state = step->state,
                 .call = call};
-  TH_TRY(step->run(&run));
-  call_take_numbers(call, stmt, numbers);
-  return TH_OK;
+  th_status status = step->run(&run);
+  call_drop_scratch(call);
+  if (status == TH_OK) {
+    call_take_numbers(call, stmt, numbers);
+  }
+  return status;
 }
 
 th_status th_step_call(th_frame *call, th_step *step) {
@@ -263,17 +343,6 @@ void th_run_set_number(th_run *run, uint32_t out, th_scalar value) {
 
 int th_run_threads(const th_run *run) { return run->call->threads; }
 
-void *th_run_scratch(th_run *run, size_t size) {
-  enum { HEADER = 64 };
-  char *block = th_aligned_alloc(64, size + HEADER);
-  if (!block) {
-    return NULL;
-  }
-  *(void **)block = run->call->scratch;
-  run->call->scratch = block;
-  return block + HEADER;
-}
-
 th_status th_run_dense(th_run *run, const th_view *view, int64_t *strides,
                        th_view *out) {
   int64_t count = 1;
@@ -289,14 +358,6 @@ th_status th_run_dense(th_run *run, const th_view *view, int64_t *strides,
   }
   th_ref_copy(out, view);
   return TH_OK;
-}
-
-void th_scratch_drop(th_frame *call, void *mark) {
-  while (call->scratch != mark) {
-    void *next = *(void **)call->scratch;
-    th_free(call->scratch);
-    call->scratch = next;
-  }
 }
 
 void *th_run_state(const th_run *run) { return run->state; }

@@ -89,6 +89,8 @@ typedef struct th_block {
   uint64_t views_serial; // th_sizes.serial whose shapes they have
   char *slab;
   int64_t slab_cap;
+  struct th_scratch *spares; // call.c
+  int spare_count;
 } th_block;
 
 struct th_program {
@@ -140,11 +142,11 @@ struct th_frame {
   th_sizes *sizes;
   th_block *block;
   const th_program_value *inputs;
-  th_tensor **input_copies; // by input: a row-major copy, or NULL
-  th_tensor **owned;        // by base: what the call allocated
-  bool *given;              // by base: memory of an output of the caller's
-  void *scratch;            // list of blocks from th_run_scratch
-  const th_scalar *inherit; // a branch: the numbers of the trace around it
+  th_tensor **input_copies;   // by input: a row-major copy, or NULL
+  th_tensor **owned;          // by base: what the call allocated
+  bool *given;                // by base: memory of an output of the caller's
+  struct th_scratch *scratch; // of the step that runs
+  const th_scalar *inherit;   // a branch: the numbers of the trace around it
   th_program_value *outputs;
   size_t output_count;
 };
@@ -176,8 +178,8 @@ th_status th_outputs_finish(th_frame *call);
 
 // call.c: one statement of an executor.
 th_status th_step_call(th_frame *call, th_step *step);
-// Frees what th_run_scratch gave since call->scratch was `mark`.
-void th_scratch_drop(th_frame *call, void *mark);
+// Scratch that waits in a block.
+void th_spares_free(th_block *block);
 
 // Diagnostic with the statement's location.
 th_status th_frame_error(th_frame *call, const th_stmt *stmt, th_status status,

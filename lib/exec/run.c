@@ -122,6 +122,7 @@ static th_status run_part_inputs(th_frame *call) {
 
 void th_block_free(th_block *block) {
   if (block) {
+    th_spares_free(block);
     th_free(block->slab);
     th_free(block);
   }
@@ -504,7 +505,6 @@ static void run_release(th_frame *call) {
       th_tensor_release(call->owned[i]);
     }
   }
-  th_scratch_drop(call, NULL);
 }
 
 th_status th_program_run_call(th_frame *call) {
