@@ -128,9 +128,13 @@ static void claim_count_readers(claim_state *s) {
   th_arg_values(&in->result, claim_read, s); // reader: past the end
 }
 
-// The statement that alone reads what `stmt` makes.
+// The statement that alone reads what `stmt` makes: its first result, where
+// nobody wants another.
 static th_stmt *claim_next(const claim_state *s, const th_stmt *stmt) {
-  const th_value *out = stmt->out_count == 1 ? stmt->outs[0] : NULL;
+  const th_value *out = stmt->outs[0];
+  for (uint16_t i = 1; i < stmt->out_count; i++) {
+    out = stmt->outs[i] ? NULL : out;
+  }
   bool one = out && s->readers[out->id] == 1;
   uint32_t index = one ? s->reader[out->id] : s->in->stmt_count;
   return index < s->in->stmt_count ? s->in->stmts[index] : NULL;

@@ -167,18 +167,25 @@ static th_status fuse_region(fuse_state *s, const th_executor *e,
   return s->b.status;
 }
 
+// Does the statement at `index` alone read what the one before it makes?
+static bool fuse_reads_alone(const fuse_state *s, uint32_t index) {
+  const th_value *out = s->in->stmts[index - 1]->outs[0];
+  return out && s->last_use[out->id] == index + 1;
+}
+
 // A chain is whole since it was claimed.
 static uint32_t fuse_chain_end(const fuse_state *s, const th_executor *e,
                                uint32_t start) {
   const th_stmt *const *chain = (const th_stmt *const *)s->in->stmts + start;
   const char *reason = NULL;
-  uint32_t count = 1;
-  while (start + count < s->in->stmt_count &&
-         fuse_executor(s, s->in->stmts[start + count]) == e &&
-         e->follows(chain, count, s->in->stmts[start + count], &reason)) {
+  uint32_t count = 1, end = start + 1;
+  while (end < s->in->stmt_count && fuse_executor(s, s->in->stmts[end]) == e &&
+         fuse_reads_alone(s, end) &&
+         e->follows(chain, count, s->in->stmts[end], &reason)) {
     count++;
+    end++;
   }
-  return start + count;
+  return end;
 }
 
 // Where the run of `e` that starts here ends.  Each statement that joins the

@@ -62,8 +62,9 @@ typedef struct th_jit_options {
   void (*after)(void *user, const th_stmt *stmt, const th_view *const *outs,
                 uint32_t out_count);
   void *user;
-  // No weight changes while the callable lives, so an executor may keep copies
-  // of them in an order of its own.  Always so for the weights of an archive.
+  // No weight, and no buffer that the program does not write, changes while
+  // the callable lives, so an executor may keep copies of them in an order of
+  // its own.  Always so for those of an archive.
   bool constant_weights;
 } th_jit_options;
 

@@ -277,8 +277,7 @@ bool th_run_is_constant(const th_run *run, uint32_t arg) {
     value = p->windows[value->id].from;
   }
   const th_input *input = value->input;
-  bool constant = input && (input->kind == TH_INPUT_PARAM ||
-                            input->kind == TH_INPUT_CONSTANT);
+  bool constant = input && input->kind != TH_INPUT_USER;
   for (uint32_t i = 0; constant && i < p->written_count; i++) {
     constant = p->trace->inputs[p->written[i]] != value;
   }

@@ -1,9 +1,10 @@
 // The `onednn` executor: f32 products with their bias, activation and residual
-// in one pass over the result.
+// in one pass over the result, and convolutions (onednn_conv.h).
 //
 // A region is one product and the chain behind it (passes/claim.c).  What
 // oneDNN 2 does with a NaN in relu is not what PyTorch does, so relu stays with
 // other executors.
+#include "exec/onednn_conv.h"
 #include "exec/onednn_plan.h"
 #include "exec/ref.h"
 
@@ -39,6 +40,9 @@ static bool onednn_check_product(const th_stmt *stmt, const char **reason) {
 }
 
 static bool onednn_can_fuse(const th_stmt *stmt, const char **reason) {
+  if (stmt->op->op == TH_OP_convolution) {
+    return th_onednn_conv_takes(stmt, reason);
+  }
   bool product = stmt->op->op == TH_OP_linear || stmt->op->op == TH_OP_matmul;
   *reason = product ? th_onednn_get()->missing : "not in its table";
   return !*reason && onednn_check_product(stmt, reason);
@@ -155,6 +159,9 @@ static bool onednn_post(const th_stmt *stmt, const th_value *x,
 
 static bool onednn_follows(const th_stmt *const *chain, uint32_t count,
                            const th_stmt *next, const char **reason) {
+  if (chain[0]->op->op == TH_OP_convolution) {
+    return th_onednn_conv_follows(chain, count, next, reason);
+  }
   const th_value *x = chain[count - 1]->outs[0], *operand = NULL;
   th_onednn_post post;
   bool reads = false;
@@ -171,6 +178,7 @@ static bool onednn_follows(const th_stmt *const *chain, uint32_t count,
 // ---- a region
 
 typedef struct onednn_region {
+  th_onednn_convs *convs; // NULL: a product, which the rest is about
   th_onednn_plans *plans;
   bool is_linear;
   int x, y, bias; // arguments of the region; -1: none
@@ -191,6 +199,7 @@ static int onednn_argument(const th_stmt *region, const th_value *value) {
 static void onednn_release(void *state) {
   onednn_region *r = state;
   if (r) {
+    th_onednn_convs_free(r->convs);
     th_onednn_plans_free(r->plans);
     th_free(r);
   }
@@ -290,7 +299,12 @@ static bool onednn_is_empty(const th_view *view) {
   return empty;
 }
 
-static th_status onednn_run(th_run *run) {
+static th_status onednn_run_convs(th_run *run) {
+  const onednn_region *r = th_run_state(run);
+  return th_onednn_convs_run(run, r->convs);
+}
+
+static th_status onednn_run_product(th_run *run) {
   enum { VIEWS = 2 + TH_ONEDNN_POSTS };
   const onednn_region *r = th_run_state(run);
   onednn_shape flat[VIEWS], turned;
@@ -329,21 +343,31 @@ static th_status onednn_run(th_run *run) {
   return th_onednn_run(run, r->plans, &p);
 }
 
+static th_status onednn_fuse_product(th_context *ctx, const th_stmt *region,
+                                     onednn_region *r) {
+  if (!onednn_read_region(r, region)) {
+    return th_error(ctx, TH_UNSUPPORTED, region->loc,
+                    "%s: not a product and what follows it", region->label);
+  }
+  r->plans = th_onednn_plans_new();
+  return r->plans ? TH_OK
+                  : th_error(ctx, TH_NO_MEMORY, TH_NOWHERE, "out of memory");
+}
+
 static th_status onednn_fuse(th_context *ctx, const th_stmt *region,
                              th_run_fn *out_run, void **out_state) {
   onednn_region *r = th_calloc(1, sizeof *r);
-  bool ok = r && onednn_read_region(r, region);
-  if (ok) {
-    r->plans = th_onednn_plans_new();
+  if (!r) {
+    return th_error(ctx, TH_NO_MEMORY, TH_NOWHERE, "out of memory");
   }
-  if (!ok || !r->plans) {
+  bool conv = region->body[0]->op->op == TH_OP_convolution;
+  th_status status = conv ? th_onednn_convs_new(ctx, region, &r->convs)
+                          : onednn_fuse_product(ctx, region, r);
+  if (status != TH_OK) {
     onednn_release(r);
-    return ok || !r ? th_error(ctx, TH_NO_MEMORY, TH_NOWHERE, "out of memory")
-                    : th_error(ctx, TH_UNSUPPORTED, region->loc,
-                               "%s: not a product and what follows it",
-                               region->label);
+    return status;
   }
-  *out_run = onednn_run;
+  *out_run = conv ? onednn_run_convs : onednn_run_product;
   *out_state = r;
   return TH_OK;
 }

@@ -3,7 +3,7 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
-#include <stdio.h>
+#include <string.h>
 
 #define ONEDNN_STRING_(x) #x
 #define ONEDNN_STRING(x) ONEDNN_STRING_(x)
@@ -34,4 +34,12 @@ static void onednn_load(void) {
 const th_onednn *th_onednn_get(void) {
   pthread_once(&onednn_once, onednn_load);
   return &onednn_library;
+}
+
+th_status th_onednn_error(th_run *run, const char *call, dnnl_status_t status) {
+  th_status ours = status == dnnl_out_of_memory   ? TH_NO_MEMORY
+                   : status == dnnl_unimplemented ? TH_UNSUPPORTED
+                                                  : TH_BACKEND;
+  return th_run_error(run, ours, "oneDNN: %.*s: %s", (int)strcspn(call, "("),
+                      call, th_onednn_get()->status2str(status));
 }

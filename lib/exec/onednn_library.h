@@ -3,7 +3,7 @@
 #ifndef TH_EXEC_ONEDNN_LIBRARY_H
 #define TH_EXEC_ONEDNN_LIBRARY_H
 
-#include "base/context.h"
+#include "exec/executor.h"
 
 #include <oneapi/dnnl/dnnl.h>
 #include <oneapi/dnnl/dnnl_debug.h>
@@ -24,6 +24,8 @@
   X(matmul_desc_init)                                                          \
   X(post_ops_append_binary)                                                    \
   X(post_ops_append_eltwise)                                                   \
+  X(post_ops_append_sum)                                                       \
+  X(dilated_convolution_forward_desc_init)                                     \
   X(post_ops_create)                                                           \
   X(post_ops_destroy)                                                          \
   X(primitive_attr_create)                                                     \
@@ -54,5 +56,17 @@ typedef struct th_onednn {
 
 // The library of the process; never NULL.  Any thread.
 const th_onednn *th_onednn_get(void);
+
+// Reports what a function of the library returned; `call` begins with its name.
+th_status th_onednn_error(th_run *run, const char *call, dnnl_status_t status);
+
+// Returns from the calling function when the library's `call` fails.
+#define TH_ONEDNN_TRY(run, call)                                               \
+  do {                                                                         \
+    dnnl_status_t dnnl_status_ = th_onednn_get()->call;                        \
+    if (dnnl_status_ != dnnl_success) {                                        \
+      return th_onednn_error(run, #call, dnnl_status_);                        \
+    }                                                                          \
+  } while (0)
 
 #endif

@@ -3,26 +3,22 @@
 // A primitive is shared by threads, so the scratchpad is always the call's:
 // with one of its own it gives silently wrong results.
 #include "exec/onednn_plan.h"
+#include "exec/onednn_table.h"
 
 #include "base/alloc.h"
 #include "base/pool.h"
 
-#include <pthread.h>
 #include <string.h>
 
 enum {
-  PLANS_KEPT = 16,
   PLAN_OPERANDS = 4 + TH_ONEDNN_POSTS, // x, y, bias, z, operands
   PLAN_KEY = PLAN_OPERANDS * (2 * TH_MAX_RANK + 1) + 1,
 };
 
 // A primitive and the shapes it was made for.
 typedef struct onednn_plan {
+  th_onednn_entry entry;
   int64_t key[PLAN_KEY];
-  uint32_t key_size;
-  uint64_t used; // for the LRU
-  uint32_t users;
-  bool retired; // out of the table: the last user frees it
   dnnl_primitive_t primitive;
   size_t scratch;
   uint32_t count;
@@ -43,52 +39,31 @@ typedef struct onednn_pack {
 } onednn_pack;
 
 struct th_onednn_plans {
-  pthread_mutex_t lock;
-  onednn_plan *items[PLANS_KEPT];
-  uint64_t clock;
-  onednn_pack *packs; // the newest first
+  th_onednn_table table; // its lock also guards the packs
+  onednn_pack *packs;    // the newest first
 };
-
-#define DNNL_TRY(run, call)                                                    \
-  do {                                                                         \
-    dnnl_status_t dnnl_status_ = th_onednn_get()->call;                        \
-    if (dnnl_status_ != dnnl_success) {                                        \
-      return onednn_error(run, #call, dnnl_status_);                           \
-    }                                                                          \
-  } while (0)
-
-static th_status onednn_error(th_run *run, const char *call,
-                              dnnl_status_t status) {
-  th_status ours = status == dnnl_out_of_memory   ? TH_NO_MEMORY
-                   : status == dnnl_unimplemented ? TH_UNSUPPORTED
-                                                  : TH_BACKEND;
-  return th_run_error(run, ours, "oneDNN: %.*s: %s", (int)strcspn(call, "("),
-                      call, th_onednn_get()->status2str(status));
-}
 
 // ---- the table
 
-th_onednn_plans *th_onednn_plans_new(void) {
-  th_onednn_plans *plans = th_calloc(1, sizeof *plans);
-  if (plans) {
-    pthread_mutex_init(&plans->lock, NULL);
-  }
-  return plans;
-}
-
-static void onednn_plan_free(onednn_plan *plan) {
-  if (plan && plan->primitive) {
+static void onednn_plan_free(th_onednn_entry *entry) {
+  onednn_plan *plan = (onednn_plan *)entry;
+  if (plan->primitive) {
     th_onednn_get()->primitive_destroy(plan->primitive);
   }
   th_free(plan);
 }
 
+th_onednn_plans *th_onednn_plans_new(void) {
+  th_onednn_plans *plans = th_calloc(1, sizeof *plans);
+  if (plans) {
+    th_onednn_table_init(&plans->table, onednn_plan_free);
+  }
+  return plans;
+}
+
 void th_onednn_plans_free(th_onednn_plans *plans) {
   if (!plans) {
     return;
-  }
-  for (int i = 0; i < PLANS_KEPT; i++) {
-    onednn_plan_free(plans->items[i]);
   }
   while (plans->packs) {
     onednn_pack *next = plans->packs->next;
@@ -96,57 +71,8 @@ void th_onednn_plans_free(th_onednn_plans *plans) {
     th_free(plans->packs);
     plans->packs = next;
   }
-  pthread_mutex_destroy(&plans->lock);
+  th_onednn_table_deinit(&plans->table);
   th_free(plans);
-}
-
-static onednn_plan *onednn_plan_find(th_onednn_plans *plans,
-                                     const onednn_plan *wanted) {
-  onednn_plan *found = NULL;
-  pthread_mutex_lock(&plans->lock);
-  for (int i = 0; i < PLANS_KEPT && !found; i++) {
-    onednn_plan *p = plans->items[i];
-    if (p && p->key_size == wanted->key_size &&
-        !memcmp(p->key, wanted->key, p->key_size * sizeof *p->key)) {
-      found = p;
-      p->used = ++plans->clock;
-      p->users++;
-    }
-  }
-  pthread_mutex_unlock(&plans->lock);
-  return found;
-}
-
-static void onednn_plan_keep(th_onednn_plans *plans, onednn_plan *plan) {
-  int oldest = 0;
-  pthread_mutex_lock(&plans->lock);
-  for (int i = 0; i < PLANS_KEPT && plans->items[oldest]; i++) {
-    if (!plans->items[i] ||
-        plans->items[i]->used < plans->items[oldest]->used) {
-      oldest = i;
-    }
-  }
-  onednn_plan *old = plans->items[oldest];
-  plans->items[oldest] = plan;
-  plan->used = ++plans->clock;
-  plan->users = 1;
-  bool unused = old && old->users == 0;
-  if (old) {
-    old->retired = true;
-  }
-  pthread_mutex_unlock(&plans->lock);
-  if (unused) {
-    onednn_plan_free(old);
-  }
-}
-
-static void onednn_plan_put(th_onednn_plans *plans, onednn_plan *plan) {
-  pthread_mutex_lock(&plans->lock);
-  bool last = --plan->users == 0 && plan->retired;
-  pthread_mutex_unlock(&plans->lock);
-  if (last) {
-    onednn_plan_free(plan);
-  }
 }
 
 // ---- making
@@ -157,7 +83,7 @@ static th_status onednn_plan_operand(th_run *run, onednn_plan *plan, int role,
                                      const th_view *view, int rank) {
   dnnl_dims_t dims, strides;
   int lead = rank - view->rank;
-  plan->key[plan->key_size++] = role;
+  plan->key[plan->entry.key_size++] = role;
   for (int i = rank - 1; i >= 0; i--) {
     dims[i] = i < lead ? 1 : view->dims[i - lead];
     if (dims[i] > 1) {
@@ -165,11 +91,12 @@ static th_status onednn_plan_operand(th_run *run, onednn_plan *plan, int role,
     } else { // any stride is right; this one it knows
       strides[i] = i + 1 < rank ? dims[i + 1] * strides[i + 1] : 1;
     }
-    plan->key[plan->key_size++] = dims[i];
-    plan->key[plan->key_size++] = strides[i];
+    plan->key[plan->entry.key_size++] = dims[i];
+    plan->key[plan->entry.key_size++] = strides[i];
   }
   plan->roles[plan->count] = role;
-  DNNL_TRY(run, memory_desc_init_by_strides(&plan->descs[plan->count++], rank,
+  TH_ONEDNN_TRY(run,
+                memory_desc_init_by_strides(&plan->descs[plan->count++], rank,
                                             dims, dnnl_f32, strides));
   return TH_OK;
 }
@@ -207,7 +134,7 @@ static th_status onednn_plan_describe(th_run *run, const th_onednn_product *p,
                                       onednn_plan *plan) {
   int rank = p->z.rank;
   plan->packs = p->y_is_constant && rank == 2 && onednn_packing_pays();
-  plan->key[plan->key_size++] = th_run_threads(run) * 2 + plan->packs;
+  plan->key[plan->entry.key_size++] = th_run_threads(run) * 2 + plan->packs;
   TH_TRY(onednn_plan_operand(run, plan, DNNL_ARG_SRC, &p->x, rank));
   TH_TRY(onednn_plan_operand(run, plan, DNNL_ARG_WEIGHTS, &p->y, rank));
   TH_TRY(onednn_plan_operand(run, plan, DNNL_ARG_DST, &p->z, rank));
@@ -230,11 +157,11 @@ static th_status onednn_plan_posts(th_run *run, const th_onednn_product *p,
   for (uint32_t i = 0; i < p->posts->count; i++) {
     const th_onednn_post *post = &p->posts->items[i];
     if (post->is_binary) {
-      DNNL_TRY(run,
-               post_ops_append_binary(posts, post->alg, &plan->descs[at++]));
+      TH_ONEDNN_TRY(
+          run, post_ops_append_binary(posts, post->alg, &plan->descs[at++]));
     } else {
-      DNNL_TRY(run, post_ops_append_eltwise(posts, 1, post->alg, post->alpha,
-                                            post->beta));
+      TH_ONEDNN_TRY(run, post_ops_append_eltwise(posts, 1, post->alg,
+                                                 post->alpha, post->beta));
     }
   }
   return TH_OK;
@@ -249,20 +176,20 @@ static th_status onednn_plan_primitive(th_run *run, const th_onednn_product *p,
   const th_onednn *l = th_onednn_get();
   dnnl_matmul_desc_t matmul;
   const dnnl_memory_desc_t *y = plan->packs ? &plan->packed : &plan->descs[1];
-  DNNL_TRY(run,
-           matmul_desc_init(&matmul, &plan->descs[0], y,
-                            p->bias ? &plan->descs[3] : NULL, &plan->descs[2]));
+  TH_ONEDNN_TRY(run, matmul_desc_init(&matmul, &plan->descs[0], y,
+                                      p->bias ? &plan->descs[3] : NULL,
+                                      &plan->descs[2]));
   dnnl_status_t status =
       l->primitive_desc_create(out_desc, &matmul, attr, l->engine, NULL);
   if (status == dnnl_unimplemented) {
     return TH_UNSUPPORTED;
   }
   if (status != dnnl_success) {
-    return onednn_error(run, "primitive_desc_create", status);
+    return th_onednn_error(run, "primitive_desc_create", status);
   }
   const char *name = "";
-  DNNL_TRY(run,
-           primitive_desc_query(*out_desc, dnnl_query_impl_info_str, 0, &name));
+  TH_ONEDNN_TRY(
+      run, primitive_desc_query(*out_desc, dnnl_query_impl_info_str, 0, &name));
   if (strncmp(name, "ref", 3) == 0) {
     return TH_UNSUPPORTED;
   }
@@ -275,7 +202,7 @@ static th_status onednn_plan_primitive(th_run *run, const th_onednn_product *p,
         *l->primitive_desc_query_md(*out_desc, dnnl_query_weights_md, 0);
     plan->packs = !l->memory_desc_equal(&plan->packed, &plan->descs[1]);
   }
-  DNNL_TRY(run, primitive_create(&plan->primitive, *out_desc));
+  TH_ONEDNN_TRY(run, primitive_create(&plan->primitive, *out_desc));
   return TH_OK;
 }
 
@@ -284,15 +211,15 @@ static th_status onednn_plan_attr(th_run *run, const th_onednn_product *p,
                                   dnnl_primitive_attr_t attr) {
   const th_onednn *l = th_onednn_get();
   dnnl_post_ops_t posts = NULL;
-  DNNL_TRY(run,
-           primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user));
-  DNNL_TRY(run, post_ops_create(&posts));
+  TH_ONEDNN_TRY(
+      run, primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user));
+  TH_ONEDNN_TRY(run, post_ops_create(&posts));
   th_status status = onednn_plan_posts(run, p, plan, posts);
   if (status == TH_OK) {
     dnnl_status_t set = l->primitive_attr_set_post_ops(attr, posts);
     status = set == dnnl_success
                  ? TH_OK
-                 : onednn_error(run, "primitive_attr_set_post_ops", set);
+                 : th_onednn_error(run, "primitive_attr_set_post_ops", set);
   }
   l->post_ops_destroy(posts);
   return status;
@@ -304,7 +231,7 @@ static th_status onednn_plan_make(th_run *run, const th_onednn_product *p,
   const th_onednn *l = th_onednn_get();
   dnnl_primitive_attr_t attr = NULL;
   dnnl_primitive_desc_t desc = NULL;
-  DNNL_TRY(run, primitive_attr_create(&attr));
+  TH_ONEDNN_TRY(run, primitive_attr_create(&attr));
   th_status status = onednn_plan_attr(run, p, plan, attr);
   if (status == TH_OK) {
     status = onednn_plan_primitive(run, p, plan, attr, &desc);
@@ -320,16 +247,17 @@ static th_status onednn_plan_make(th_run *run, const th_onednn_product *p,
 static th_status onednn_plan_order(th_run *run, th_onednn_plans *plans,
                                    const th_onednn_product *p,
                                    onednn_plan *plan) {
-  pthread_mutex_lock(&plans->lock);
+  pthread_mutex_lock(&plans->table.lock);
   const onednn_pack *pack = plans->packs;
   while (pack && pack->from != p->y.data) {
     pack = pack->next;
   }
-  pthread_mutex_unlock(&plans->lock);
+  pthread_mutex_unlock(&plans->table.lock);
   if (pack) {
     plan->packed = pack->desc;
   } else {
-    DNNL_TRY(run, memory_desc_init_by_tag(&plan->packed, 2, plan->descs[1].dims,
+    TH_ONEDNN_TRY(run,
+                  memory_desc_init_by_tag(&plan->packed, 2, plan->descs[1].dims,
                                           dnnl_f32, dnnl_format_tag_any));
   }
   return TH_OK;
@@ -356,17 +284,21 @@ static th_status onednn_plan_get(th_run *run, th_onednn_plans *plans,
   if (!plan) {
     return th_run_error(run, TH_NO_MEMORY, "out of memory");
   }
+  plan->entry.key = plan->key;
   th_status status = onednn_plan_describe(run, p, plan);
-  *out_plan = status == TH_OK ? onednn_plan_find(plans, plan) : NULL;
+  if (status == TH_OK) {
+    *out_plan =
+        (onednn_plan *)th_onednn_table_find(&plans->table, &plan->entry);
+  }
   if (status == TH_OK && !*out_plan) {
     status = onednn_plan_make_best(run, plans, p, plan);
     if (status == TH_OK) {
-      onednn_plan_keep(plans, plan);
+      th_onednn_table_keep(&plans->table, &plan->entry);
       *out_plan = plan;
       return TH_OK;
     }
   }
-  onednn_plan_free(plan);
+  onednn_plan_free(&plan->entry);
   return status;
 }
 
@@ -382,8 +314,8 @@ static th_status onednn_bind(th_run *run, onednn_call *call, int role,
                              const dnnl_memory_desc_t *desc, void *data) {
   dnnl_exec_arg_t *arg = &call->args[call->count];
   arg->arg = role;
-  DNNL_TRY(run,
-           memory_create(&arg->memory, desc, th_onednn_get()->engine, data));
+  TH_ONEDNN_TRY(
+      run, memory_create(&arg->memory, desc, th_onednn_get()->engine, data));
   call->count++;
   return TH_OK;
 }
@@ -396,7 +328,8 @@ static th_status onednn_reorder(th_run *run, onednn_call *call,
   dnnl_primitive_t primitive = NULL;
   TH_TRY(onednn_bind(run, call, DNNL_ARG_FROM, &plan->descs[1], (void *)from));
   TH_TRY(onednn_bind(run, call, DNNL_ARG_TO, &plan->packed, to));
-  DNNL_TRY(run, reorder_primitive_desc_create(&desc, &plan->descs[1], l->engine,
+  TH_ONEDNN_TRY(run,
+                reorder_primitive_desc_create(&desc, &plan->descs[1], l->engine,
                                               &plan->packed, l->engine, NULL));
   dnnl_status_t status = l->primitive_create(&primitive, desc);
   l->primitive_desc_destroy(desc);
@@ -411,7 +344,8 @@ static th_status onednn_reorder(th_run *run, onednn_call *call,
   if (primitive) {
     l->primitive_destroy(primitive);
   }
-  return status == dnnl_success ? TH_OK : onednn_error(run, "reorder", status);
+  return status == dnnl_success ? TH_OK
+                                : th_onednn_error(run, "reorder", status);
 }
 
 static void onednn_call_end(onednn_call *call) {
@@ -457,7 +391,7 @@ static th_status onednn_packed(th_run *run, th_onednn_plans *plans,
                                void **out_data) {
   const th_onednn *l = th_onednn_get();
   th_status status = TH_OK;
-  pthread_mutex_lock(&plans->lock);
+  pthread_mutex_lock(&plans->table.lock);
   onednn_pack *pack = plans->packs;
   while (pack && (pack->from != from ||
                   !l->memory_desc_equal(&pack->desc, &plan->packed))) {
@@ -471,7 +405,7 @@ static th_status onednn_packed(th_run *run, th_onednn_plans *plans,
     }
   }
   *out_data = status == TH_OK ? pack->data : NULL;
-  pthread_mutex_unlock(&plans->lock);
+  pthread_mutex_unlock(&plans->table.lock);
   return status;
 }
 
@@ -496,10 +430,10 @@ static th_status onednn_execute(th_run *run, th_onednn_plans *plans,
     TH_TRY(onednn_bind(run, call, DNNL_ARG_SCRATCHPAD, &plan->scratch_desc,
                        scratch));
   }
-  DNNL_TRY(run,
-           stream_create(&call->stream, l->engine, dnnl_stream_default_flags));
-  DNNL_TRY(run, primitive_execute(plan->primitive, call->stream,
-                                  (int)call->count, call->args));
+  TH_ONEDNN_TRY(
+      run, stream_create(&call->stream, l->engine, dnnl_stream_default_flags));
+  TH_ONEDNN_TRY(run, primitive_execute(plan->primitive, call->stream,
+                                       (int)call->count, call->args));
   return TH_OK;
 }
 
@@ -571,7 +505,7 @@ th_status th_onednn_run(th_run *run, th_onednn_plans *plans,
   th_status status = onednn_plan_get(run, plans, product, &plan);
   if (plan) {
     status = onednn_run_plan(run, plans, plan, product);
-    onednn_plan_put(plans, plan);
+    th_onednn_table_put(&plans->table, &plan->entry);
   } else if (status == TH_UNSUPPORTED && product->z.rank > 2) {
     status = onednn_run_batch(run, plans, product);
   } else if (status == TH_UNSUPPORTED) {
