@@ -9,10 +9,13 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -362,30 +365,39 @@ static bool disk_write_bytes(int fd, const void *data, size_t size) {
   return true;
 }
 
+// A name that nobody else has: a process may be the child of another, or live
+// on another machine with the same folder.
+static int disk_create_next(const th_disk *disk, const char *shard,
+                            char temporary[DISK_NAME]) {
+  static atomic_uint counter;
+  uint64_t random = 0; // without it the others still mostly do
+  (void)getrandom(&random, sizeof random, GRND_NONBLOCK);
+  snprintf(temporary, DISK_NAME, "%s/.part-%u-%u-%016" PRIx64, shard,
+           (unsigned)getpid(), atomic_fetch_add(&counter, 1), random);
+  return openat(disk->folder, temporary,
+                O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+}
+
 // Opens a temporary file beside `name`, making the folders at first.
-static int disk_create(th_disk *disk, const char *name,
+static int disk_create(const th_disk *disk, const char *name,
                        char temporary[DISK_NAME]) {
   char shard[] = "objects/x";
   shard[8] = name[8];
-  snprintf(temporary, DISK_NAME, "%s/.part-%u-%u", shard, (unsigned)getpid(),
-           disk->counter++);
-  int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
-  int fd = openat(disk->folder, temporary, flags, 0600);
+  int fd = disk_create_next(disk, shard, temporary);
   if (fd < 0 && errno == ENOENT) {
     (void)mkdirat(disk->folder, "objects", 0700);
     (void)mkdirat(disk->folder, shard, 0700);
-    fd = openat(disk->folder, temporary, flags, 0600);
+    fd = disk_create_next(disk, shard, temporary);
   }
-  if (fd < 0 && errno == EEXIST) { // of a process that had our number
-    (void)unlinkat(disk->folder, temporary, 0);
-    fd = openat(disk->folder, temporary, flags, 0600);
+  while (fd < 0 && errno == EEXIST) {
+    fd = disk_create_next(disk, shard, temporary);
   }
   return fd;
 }
 
 // Not flushed to the disk: after a crash the checksum tells.
-static bool disk_put(th_disk *disk, const char *name, const disk_header *header,
-                     th_bytes object) {
+static bool disk_put(const th_disk *disk, const char *name,
+                     const disk_header *header, th_bytes object) {
   char temporary[DISK_NAME];
   int fd = disk_create(disk, name, temporary);
   if (fd < 0) {

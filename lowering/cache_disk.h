@@ -23,10 +23,9 @@
 #define TH_DISK_DEFAULT_LIMIT (UINT64_C(512) << 20)
 
 typedef struct th_disk {
-  int folder;       // descriptor; -1: not used
-  bool read_only;   // a write did not succeed
-  uint64_t limit;   // bytes
-  uint32_t counter; // for temporary names
+  int folder;     // descriptor; -1: not used
+  bool read_only; // a write did not succeed
+  uint64_t limit; // bytes
 } th_disk;
 
 // `folder` NULL and `limit` 0 take the environment's.  th_disk_close also for

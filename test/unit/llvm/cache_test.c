@@ -493,6 +493,24 @@ Test(cache, temporary_files_without_a_writer_go) {
   th_disk_close(&disk);
 }
 
+Test(cache, a_file_that_another_writes_stays) {
+  char path[256];
+  static char bytes[10];
+  uint8_t key[32];
+  th_disk disk;
+  th_disk_open(ctx, NULL, 1 << 20, &disk);
+  cache_shard_key(1, key);
+  th_disk_write(ctx, &disk, key, "k", (th_bytes){bytes, sizeof bytes});
+  for (unsigned i = 0; i < 4; i++) {
+    snprintf(path, sizeof path, "%s/objects/7/.part-%u-%u", folder,
+             (unsigned)getpid(), i);
+    close(creat(path, 0600));
+  }
+  th_disk_write(ctx, &disk, key, "k", (th_bytes){bytes, sizeof bytes});
+  cr_expect_eq(cache_count_files(), 5);
+  th_disk_close(&disk);
+}
+
 // ---- failures --------------------------------------------------------------
 
 static th_status cache_fail(th_context *own, void *user, const char *symbol,
