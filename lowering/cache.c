@@ -369,8 +369,8 @@ typedef struct cache_crew {
   th_context **contexts; // one for each thread; they hold what was made
 } cache_crew;
 
-// One thread's part.  Errors are dropped here: the caller asks for everything
-// again, and then they are reported to its own context.
+// One thread's part.  Reports are dropped here: the caller asks for everything
+// again, and then errors are reported to its own context.
 static void cache_work(void *arg, int64_t begin, int64_t end) {
   (void)end;
   cache_crew *crew = arg;
@@ -434,13 +434,19 @@ static bool cache_is_known(th_context *ctx, cache_state *state,
 }
 
 // Builds what is missing, each thread for a context of its own, which holds it.
-static void cache_build_missing(cache_state *state, cache_crew *crew,
-                                int threads) {
+// A disk that takes nothing is reported here; what else a disk warns of the
+// caller has met when it looked for the missing ones.
+static void cache_build_missing(th_context *ctx, cache_state *state,
+                                cache_crew *crew, int threads) {
   th_parallel(threads, threads, 1, cache_work, crew);
   for (int i = 0; i < threads; i++) {
-    if (crew->contexts[i] != NULL) {
-      th_kernel_stats part = th_kernel_stats_get(crew->contexts[i]);
-      cache_add_stats(&state->stats, &part);
+    const th_context *own = crew->contexts[i];
+    const cache_state *part = own != NULL ? own->slots[TH_SLOT_JIT] : NULL;
+    if (part != NULL) {
+      cache_add_stats(&state->stats, &part->stats);
+      if (part->disk.write_error != 0) {
+        th_disk_stop_writing(ctx, &state->disk, part->disk.write_error);
+      }
     }
   }
 }
@@ -466,7 +472,7 @@ th_status th_kernel_cache_get_many(th_context *ctx, th_kernel_request *requests,
   }
   if (crew.count > 1) {
     threads = crew.count < (size_t)threads ? (int)crew.count : threads;
-    cache_build_missing(state, &crew, threads);
+    cache_build_missing(ctx, state, &crew, threads);
   }
   if (status == TH_OK) {
     status = cache_get_each(ctx, requests, count);

@@ -418,8 +418,8 @@ static bool disk_put(const th_disk *disk, const char *name,
 
 void th_disk_write(th_context *ctx, th_disk *disk, const uint8_t key[32],
                    const char *symbol, th_bytes object) {
-  if (disk->folder < 0 || disk->read_only || object.size > DISK_MAX_OBJECT ||
-      strlen(symbol) >= TH_DISK_SYMBOL) {
+  if (disk->folder < 0 || disk->write_error != 0 ||
+      object.size > DISK_MAX_OBJECT || strlen(symbol) >= TH_DISK_SYMBOL) {
     return;
   }
   disk_header header = {.version = DISK_VERSION, .size = object.size};
@@ -433,7 +433,11 @@ void th_disk_write(th_context *ctx, th_disk *disk, const uint8_t key[32],
     disk_trim(disk, key);
     return;
   }
-  disk->read_only = true;
+  th_disk_stop_writing(ctx, disk, errno);
+}
+
+void th_disk_stop_writing(th_context *ctx, th_disk *disk, int error) {
+  disk->write_error = error;
   th_warn_once(ctx, "kernel cache write", TH_NOWHERE,
-               "kernel cache: nothing more is written: %s", strerror(errno));
+               "kernel cache: nothing more is written: %s", strerror(error));
 }

@@ -23,9 +23,9 @@
 #define TH_DISK_DEFAULT_LIMIT (UINT64_C(512) << 20)
 
 typedef struct th_disk {
-  int folder;     // descriptor; -1: not used
-  bool read_only; // a write did not succeed
-  uint64_t limit; // bytes
+  int folder;      // descriptor; -1: not used
+  int write_error; // of errno; 0: none, else nothing more is written
+  uint64_t limit;  // bytes
 } th_disk;
 
 // `folder` NULL and `limit` 0 take the environment's.  th_disk_close also for
@@ -41,6 +41,8 @@ bool th_disk_read(th_disk *disk, const uint8_t key[32],
 bool th_disk_has(const th_disk *disk, const uint8_t key[32]);
 void th_disk_write(th_context *ctx, th_disk *disk, const uint8_t key[32],
                    const char *symbol, th_bytes object);
+// Warns, given once, that a write did not succeed; there are no more.
+void th_disk_stop_writing(th_context *ctx, th_disk *disk, int error);
 // Removes an entry whose object could not be used.
 void th_disk_remove(th_disk *disk, const uint8_t key[32]);
 

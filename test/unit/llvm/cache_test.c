@@ -720,6 +720,17 @@ Test(cache, many_at_once_count_as_one_after_the_other) {
   }
 }
 
+Test(cache, many_threads_warn_as_one_does) {
+  char place[96];
+  snprintf(place, sizeof place, "%s/objects", folder);
+  close(creat(place, 0600)); // no folder: nothing can be written
+  for (int threads = 1; threads <= 3; threads += 2) {
+    cache_fresh_context();
+    cache_get_many(threads);
+    cache_expect_one_warning("nothing more is written");
+  }
+}
+
 Test(cache, one_failure_among_many_is_reported_once) {
   th_kernel_request requests[CACHE_MANY];
   double factors[CACHE_MANY];
