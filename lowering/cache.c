@@ -146,10 +146,20 @@ static th_status cache_state_of(th_context *ctx, cache_state **out_state) {
   return TH_OK;
 }
 
+static bool cache_is_as(const cache_state *state,
+                        const th_kernel_cache_options *options) {
+  const char *a = state->folder, *b = options->folder;
+  return state->no_disk == options->no_disk && state->limit == options->limit &&
+         (a != NULL && b != NULL ? strcmp(a, b) == 0 : a == b);
+}
+
 th_status th_kernel_cache_configure(th_context *ctx,
                                     const th_kernel_cache_options *options) {
   cache_state *state;
   TH_TRY(cache_state_of(ctx, &state));
+  if (cache_is_as(state, options)) {
+    return TH_OK;
+  }
   char *folder = NULL;
   if (options->folder != NULL) {
     folder = th_strdup(options->folder);

@@ -20,9 +20,9 @@
 #include "lowering/codegen.h"
 #include "lowering/orc.h"
 
-// Before the context's first kernel; later calls concern later kernels.
+// For the kernels that the context asks for from here on.
 typedef struct th_kernel_cache_options {
-  bool no_disk;       // --no-cache
+  bool no_disk;       // no_cache of th_jit_options
   const char *folder; // NULL: from the environment; copied
   uint64_t limit;     // bytes on disk; 0: from the environment
 } th_kernel_cache_options;

@@ -332,6 +332,8 @@ static th_status layout_compile(th_program *p) {
       stmts[count++] = p->steps[i].stmt;
     }
   }
+  th_kernel_cache_options cache = {.no_disk = p->options.no_cache};
+  TH_TRY(th_kernel_cache_configure(p->ctx, &cache));
   TH_TRY(th_lower_kernels(p->ctx, stmts, count, p->options.threads, kernels));
   for (uint32_t i = p->step_count; i-- > 0;) {
     if (p->steps[i].kind == TH_STEP_KERNEL) {
@@ -367,10 +369,6 @@ static th_status layout_build(void *user) {
   }
   layout_result(p);
   TH_TRY(th_layout_rules(p));
-  if (p->options.no_cache) {
-    th_kernel_cache_options cache = {.no_disk = true};
-    TH_TRY(th_kernel_cache_configure(p->ctx, &cache));
-  }
   th_kernel_stats before = th_kernel_stats_get(p->ctx);
   TH_TRY(layout_steps(p));
   TH_TRY(layout_compile(p));

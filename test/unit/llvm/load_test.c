@@ -107,3 +107,32 @@ Test(load, no_module_to_transform) {
                    "transform 'nothing' is on the module, and there is none"));
   th_context_free(ctx);
 }
+
+// Compiles out = op(x); *out_stats is its own.
+static void load_stats(th_context *ctx, const char *op, bool no_cache,
+                       th_statistics *out_stats) {
+  char text[128];
+  th_jit_options options = TH_JIT_OPTIONS_INIT;
+  th_callable *f = NULL;
+  options.no_cache = no_cache;
+  int size = snprintf(text, sizeof text,
+                      "def f(x):\n  # x: \"cpu f32[3]\"\n  y = %s(x)\n"
+                      "  return y\n",
+                      op);
+  cr_assert_eq(th_jit_text(ctx, "t", text, (size_t)size, &options, &f), TH_OK,
+               "%s", th_diagnostics_all(ctx));
+  th_callable_statistics(f, out_stats);
+  th_callable_free(f);
+}
+
+Test(load, no_cache_is_of_one_callable) {
+  th_statistics stats = TH_STATISTICS_INIT;
+  for (int i = 0; i < 2; i++) {
+    th_context *ctx = th_context_new();
+    load_stats(ctx, "exp", true, &stats);
+    cr_expect_eq(stats.kernels_compiled, 1);
+    load_stats(ctx, "sin", false, &stats);
+    cr_expect_eq(stats.kernels_from_disk, (uint64_t)i);
+    th_context_free(ctx);
+  }
+}
