@@ -74,6 +74,22 @@ static th_leaf cases_scalar(json_t *value) {
   return leaf;
 }
 
+// Calls fn for each tensor DATA.KIND.WHAT of the file.
+static void cases_each(cases_run *r, const char *kind,
+                       void (*fn)(cases_run *r, const char *what,
+                                  th_tensor *want)) {
+  char prefix[512];
+  size_t n = (size_t)snprintf(prefix, sizeof prefix, "%s.%s.", r->data, kind);
+  for (size_t i = 0; i < th_safetensors_count(r->c->file); i++) {
+    const char *name = th_safetensors_name(r->c->file, i);
+    if (strncmp(name, prefix, n) == 0) {
+      th_tensor *want = cases_tensor(r, kind, name + n);
+      fn(r, name + n, want);
+      th_tensor_release(want);
+    }
+  }
+}
+
 // ---- layouts: the strides that a case wants
 
 static void cases_set(th_tensor *to, const th_tensor *from) {
@@ -206,6 +222,41 @@ static void cases_check_output(cases_run *r, size_t index) {
   th_tensor_release(want);
 }
 
+// What was recorded and the program does not have.
+
+static void cases_check_is_input(cases_run *r, const char *what,
+                                 th_tensor *want) {
+  char name[512];
+  (void)want;
+  if (strtoul(what, NULL, 10) >= r->input_count) {
+    snprintf(name, sizeof name, "in.%s", what);
+    cases_off(r, name, "the program takes no such input");
+  }
+}
+
+static void cases_check_is_output(cases_run *r, const char *what,
+                                  th_tensor *want) {
+  char name[512];
+  (void)want;
+  if (strtoul(what, NULL, 10) >= r->output_count) {
+    snprintf(name, sizeof name, "out.%s", what);
+    cases_off(r, name, "the program gives no such output");
+  }
+}
+
+static void cases_check_counts(cases_run *r) {
+  const char *what = NULL;
+  json_t *value = NULL;
+  cases_each(r, "in", cases_check_is_input);
+  json_object_foreach(json_object_get(r->entry, "scalars"), what, value) {
+    cases_check_is_input(r, what, NULL);
+  }
+  cases_each(r, "out", cases_check_is_output);
+  json_object_foreach(json_object_get(r->entry, "out_scalars"), what, value) {
+    cases_check_is_output(r, what, NULL);
+  }
+}
+
 // ---- what a call writes: inputs by index, buffers by name
 
 static th_tensor *cases_written(const cases_run *r, const char *what) {
@@ -215,22 +266,6 @@ static th_tensor *cases_written(const cases_run *r, const char *what) {
     return r->inputs[index].tensor;
   }
   return th_callable_state(r->callable, what);
-}
-
-// Calls fn for each tensor DATA.mut.WHAT of the file.
-static void cases_each_written(cases_run *r,
-                               void (*fn)(cases_run *r, const char *what,
-                                          th_tensor *want)) {
-  char prefix[512];
-  size_t n = (size_t)snprintf(prefix, sizeof prefix, "%s.mut.", r->data);
-  for (size_t i = 0; i < th_safetensors_count(r->c->file); i++) {
-    const char *name = th_safetensors_name(r->c->file, i);
-    if (strncmp(name, prefix, n) == 0) {
-      th_tensor *want = cases_tensor(r, "mut", name + n);
-      fn(r, name + n, want);
-      th_tensor_release(want);
-    }
-  }
 }
 
 static void cases_check_written(cases_run *r, const char *what,
@@ -282,7 +317,7 @@ static void cases_call(cases_run *r) {
   for (size_t i = 0; i < r->input_count && status == TH_OK; i++) {
     status = cases_input(r, i);
   }
-  cases_each_written(r, cases_save);
+  cases_each(r, "mut", cases_save);
   if (status == TH_OK) {
     status = th_call_leaves(r->callable, NULL, r->inputs, r->input_count,
                             r->outputs, r->output_count);
@@ -294,7 +329,8 @@ static void cases_call(cases_run *r) {
     for (size_t i = 0; i < r->output_count; i++) {
       cases_check_output(r, i);
     }
-    cases_each_written(r, cases_check_written);
+    cases_check_counts(r);
+    cases_each(r, "mut", cases_check_written);
   }
   cases_restore(r);
 }
