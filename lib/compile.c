@@ -121,8 +121,9 @@ th_status th_compile(th_context *ctx, th_trace *trace,
                      const th_jit_options *options, th_compiled *out) {
   *out = (th_compiled){.ir = trace->ir};
   compile_args args = {ctx, trace, options, out};
+  uint64_t errors = th_error_count(ctx);
   th_status status = th_protect(&ctx->unwind, compile_run, &args);
-  if (status != TH_OK && th_last_status(ctx) == TH_OK) {
+  if (status != TH_OK && th_error_count(ctx) == errors) {
     th_error(ctx, status, TH_NOWHERE, "%s", th_status_text(status));
   }
   return status;

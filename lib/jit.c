@@ -309,11 +309,12 @@ static th_status jit_run_function(jit_trace *j) {
   const jit_function *f = j->f;
   th_context *ctx = f->work;
   TH_TRY(th_protect(&ctx->unwind, jit_begin, j));
+  uint64_t errors = th_error_count(ctx);
   th_status status = f->function(&j->tracer, j->in, j->count, j->out,
                                  f->output_count, f->user);
   TH_TRY(th_tracer_status(&j->tracer));
   if (status != TH_OK) {
-    return th_last_status(ctx) == TH_OK
+    return th_error_count(ctx) == errors
                ? th_error(ctx, status, TH_NOWHERE, "the function failed: %s",
                           th_status_text(status))
                : status;
@@ -377,12 +378,14 @@ static th_status jit_compile(th_callable *callable, const th_leaf *inputs,
                              size_t count, jit_entry **out) {
   jit_function *f = callable->function;
   bool symbolic = callable->options.cache == TH_CACHE_SYMBOLIC_VALUES;
+  uint64_t errors = th_error_count(f->work);
   th_status status = jit_compile_as(callable, inputs, count, symbolic, out);
   if (symbolic && status != TH_OK && status != TH_NO_MEMORY) {
     th_diagnostics_clear(f->work);
+    errors = th_error_count(f->work);
     status = jit_compile_as(callable, inputs, count, false, out);
   }
-  if (status == TH_NO_MEMORY && th_last_status(f->work) == TH_OK) {
+  if (status == TH_NO_MEMORY && th_error_count(f->work) == errors) {
     jit_no_memory(f->work);
   }
   return status;

@@ -270,11 +270,12 @@ static th_status operation_infer(th_infer *in) {
     return operation_infer_expanded(in, o);
   }
   th_shape_query q = {in, false};
+  uint64_t errors = th_error_count(in->ir->ctx);
   th_status status = o->shape(&q, o->user);
   if (q.no_memory) {
     return TH_NO_MEMORY;
   }
-  if (status != TH_OK && th_last_status(in->ir->ctx) == TH_OK) {
+  if (status != TH_OK && th_error_count(in->ir->ctx) == errors) {
     return th_infer_error(in, status, "its shape rule failed: %s",
                           th_status_text(status));
   }

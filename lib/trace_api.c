@@ -55,8 +55,9 @@ th_status th_tracer_run(th_tracer *t, const char *file, int line,
   }
   tracer_place place = {t, t->is_placed ? NULL : file, line, fn, arg};
   th_context *ctx = tracer_context(t);
+  uint64_t errors = th_error_count(ctx);
   th_status status = th_protect(&ctx->unwind, tracer_located, &place);
-  if (status == TH_NO_MEMORY && th_last_status(ctx) != TH_NO_MEMORY) {
+  if (status == TH_NO_MEMORY && th_error_count(ctx) == errors) {
     th_error(ctx, status, TH_NOWHERE, "out of memory");
   }
   if (status != TH_OK) {

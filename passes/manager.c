@@ -140,11 +140,12 @@ th_status th_manager_run_pass(th_pipeline *p, const th_pass_info *pass,
                               th_history *history) {
   const th_trace *in = history->traces[history->count - 1];
   th_trace *out = NULL;
+  uint64_t errors = th_error_count(p->ir->ctx);
   int64_t start = th_clock_ns();
   th_status status = manager_apply(p, pass, in, &out);
   int64_t took = th_clock_ns() - start;
   if (status != TH_OK) {
-    if (th_last_status(p->ir->ctx) == TH_OK) {
+    if (th_error_count(p->ir->ctx) == errors) {
       th_error(p->ir->ctx, status, TH_NOWHERE, "pass '%s': %s", pass->name,
                th_status_text(status));
     }

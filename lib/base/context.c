@@ -105,7 +105,7 @@ static void context_add_or_lose(context_report *report) {
   const char *text = NULL;
   pthread_mutex_lock(&ctx->diag_lock);
   if (report->severity == TH_ERROR) {
-    ctx->last_status = report->status;
+    ctx->error_count++;
   }
   if (th_protect(&ctx->diag_unwind, context_add, report) == TH_OK) {
     text = ctx->diags[ctx->diag_count - 1].text;
@@ -246,10 +246,9 @@ void th_diagnostics_move(th_context *to, th_context *from) {
     if (th_protect(&to->diag_unwind, context_move_one, &m) != TH_OK) {
       to->diag_lost++;
     }
+    to->error_count += from->diags[i].severity == TH_ERROR;
   }
   to->diag_lost += from->diag_lost;
-  to->last_status =
-      from->last_status == TH_OK ? to->last_status : from->last_status;
   pthread_mutex_unlock(&to->diag_lock);
   for (uint32_t i = 0; i < from->diag_count; i++) {
     context_log_diagnostic(to, from->diags[i].severity, from->diags[i].text);
@@ -257,7 +256,7 @@ void th_diagnostics_move(th_context *to, th_context *from) {
   th_diagnostics_clear(from);
 }
 
-th_status th_last_status(const th_context *ctx) { return ctx->last_status; }
+uint64_t th_error_count(const th_context *ctx) { return ctx->error_count; }
 
 size_t th_diagnostic_count(const th_context *ctx) { return ctx->diag_count; }
 
@@ -274,7 +273,6 @@ void th_diagnostics_clear(th_context *ctx) {
   th_arena_deinit(&ctx->diag_arena);
   ctx->diags = NULL;
   ctx->diag_count = ctx->diag_cap = ctx->diag_lost = 0;
-  ctx->last_status = TH_OK;
   pthread_mutex_unlock(&ctx->diag_lock);
 }
 

@@ -33,8 +33,8 @@ struct th_context {
   th_arena diag_arena; // emptied by th_diagnostics_clear
   th_diagnostic *diags;
   uint32_t diag_count, diag_cap;
-  uint32_t diag_lost;    // diagnostics that did not fit into memory
-  th_status last_status; // of the newest error, lost or not
+  uint32_t diag_lost;   // diagnostics that did not fit into memory
+  uint64_t error_count; // of all errors so far, lost and cleared ones too
   th_log_fn log;
   void *log_user;
   th_log_level log_level;
@@ -65,8 +65,9 @@ void th_log(th_context *ctx, th_log_level level, const char *fmt, ...)
 // Appends the diagnostics of `from` as they are, logs them, and clears it.
 void th_diagnostics_move(th_context *to, th_context *from);
 
-// The status of the newest error, TH_OK when there is none.
-th_status th_last_status(const th_context *ctx);
+// Errors that were ever reported.  What fails without a report of its own
+// leaves the number as it was before.
+uint64_t th_error_count(const th_context *ctx);
 
 #define TH_NOWHERE ((th_loc){0})
 

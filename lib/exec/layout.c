@@ -393,6 +393,7 @@ th_status th_program_new(th_context *ctx, const th_trace *trace,
   if (!p) {
     return th_error(ctx, TH_NO_MEMORY, TH_NOWHERE, "out of memory");
   }
+  uint64_t errors = th_error_count(ctx);
   p->ctx = ctx;
   p->trace = trace;
   p->ir = th_ir_retain(trace->ir);
@@ -400,7 +401,7 @@ th_status th_program_new(th_context *ctx, const th_trace *trace,
   pthread_mutex_init(&p->lock, NULL);
   th_arena_init(&p->arena, &ctx->unwind);
   th_status status = th_protect(&ctx->unwind, layout_build, p);
-  if (status == TH_NO_MEMORY && th_last_status(ctx) == TH_OK) {
+  if (status == TH_NO_MEMORY && th_error_count(ctx) == errors) {
     th_error(ctx, status, TH_NOWHERE, "out of memory");
   }
   if (status != TH_OK) {

@@ -23,7 +23,7 @@ static th_status fuzz_run(void *user) {
   th_trace *trace = NULL, *again = NULL;
   if (th_trace_parse(job->first, "fuzz", job->text, job->size, &trace) !=
       TH_OK) {
-    if (th_last_status(job->ctx) == TH_OK) {
+    if (th_error_count(job->ctx) == 0) {
       fuzz_fail(job, "refused without a diagnostic", "");
     }
     return TH_OK;

@@ -164,6 +164,27 @@ Test(extend, bad_operations) {
   cr_expect_eq(th_operation_register(ctx, &good), TH_INVALID);
 }
 
+static th_status mute_shape(th_shape_query *q, void *user) {
+  (void)q, (void)user;
+  return TH_DTYPE;
+}
+
+Test(extend, an_earlier_error_hides_none) {
+  static const char text[] = "def f(x):\n  # x: \"cpu f32[3]\"\n"
+                             "  y = test::mute(x)\n  return y\n";
+  int asked = 0;
+  th_operation o = pairs_operation(&asked);
+  o.name = "test::mute";
+  o.schema = "T x";
+  o.shape = mute_shape;
+  OK(th_operation_register(ctx, &o));
+  cr_expect_eq(th_operation_register(ctx, &o), TH_INVALID);
+  th_callable *f = NULL;
+  cr_expect_eq(th_jit_text(ctx, "t", text, strlen(text), NULL, &f), TH_DTYPE);
+  cr_expect(strstr(th_diagnostics_all(ctx), "its shape rule failed"), "%s",
+            th_diagnostics_all(ctx));
+}
+
 // twice(x) = x + x, by its expansion alone.
 static th_status twice_meaning(th_tracer *t, const th_stmt *stmt,
                                th_value **out, void *user) {
