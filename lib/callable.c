@@ -9,21 +9,52 @@
 
 // ---- making
 
-static char *callable_copy(const char *text, bool *ok) {
-  char *copy = text ? th_strdup(text) : NULL;
-  *ok = *ok && (copy || !text);
-  return copy;
+// What a caller got wrong in the options.
+static th_status callable_check(th_context *ctx, const th_jit_options *o) {
+  if ((unsigned)o->cache > TH_CACHE_NONE) {
+    return th_error(ctx, TH_INVALID, TH_NOWHERE,
+                    "th_jit_options: there is no cache mode %d", (int)o->cache);
+  }
+  if (o->threads < 0) {
+    return th_error(ctx, TH_INVALID, TH_NOWHERE,
+                    "th_jit_options: threads is %d", o->threads);
+  }
+  if (o->transform_count && !o->transforms) {
+    return th_error(ctx, TH_INVALID, TH_NOWHERE,
+                    "th_jit_options: transforms is NULL, not %zu of them",
+                    o->transform_count);
+  }
+  return o->passes ? th_manager_check(ctx, o->passes) : TH_OK;
+}
+
+static th_status callable_check_transform(th_context *ctx,
+                                          const th_transform *t) {
+  if (!t->name) {
+    return th_error(ctx, TH_INVALID, TH_NOWHERE, "a transform has no name");
+  }
+  bool fits = t->stage == TH_ON_MODULE
+                  ? t->module != NULL
+                  : t->trace && (unsigned)t->stage <= TH_AFTER_CLAIM;
+  return fits ? TH_OK
+              : th_error(ctx, TH_INVALID, TH_NOWHERE,
+                         "transform '%s' has no function for its stage",
+                         t->name);
 }
 
 // Each as large as its writer knew it.
-static th_status callable_copy_transforms(void *user) {
-  th_callable *c = user;
+static th_status callable_copy_transforms(th_callable *c) {
   size_t count = c->options.transform_count;
   const char *at = (const char *)c->options.transforms;
   th_transform *copies = TH_NEW_ARRAY(&c->arena, th_transform, count + 1);
   for (size_t i = 0; i < count; i++) {
     size_t size = ((const th_transform *)(const void *)at)->size;
+    if (size < sizeof size) {
+      return th_error(c->ctx, TH_INVALID, TH_NOWHERE,
+                      "transform %zu: size is %zu, not sizeof(th_transform)", i,
+                      size);
+    }
     memcpy(&copies[i], at, size < sizeof *copies ? size : sizeof *copies);
+    TH_TRY(callable_check_transform(c->ctx, &copies[i]));
     copies[i].name = th_arena_strdup(&c->arena, copies[i].name);
     at += size;
   }
@@ -31,47 +62,50 @@ static th_status callable_copy_transforms(void *user) {
   return TH_OK;
 }
 
-static th_status callable_check_transforms(const th_callable *c) {
-  for (size_t i = 0; i < c->options.transform_count; i++) {
-    const th_transform *t = &c->options.transforms[i];
-    bool fits = t->stage == TH_ON_MODULE ? t->module != NULL : t->trace != NULL;
-    if (!fits) {
-      return th_error(c->ctx, TH_INVALID, TH_NOWHERE,
-                      "transform '%s' has no function for its stage", t->name);
-    }
-  }
-  return TH_OK;
+static const char *callable_copy_text(th_callable *c, const char *text) {
+  return text ? th_arena_strdup(&c->arena, text) : NULL;
+}
+
+static th_status callable_copy_options(void *user) {
+  th_callable *c = user;
+  th_jit_options *o = &c->options;
+  o->executors = callable_copy_text(c, o->executors);
+  o->passes = callable_copy_text(c, o->passes);
+  o->dump_traces = callable_copy_text(c, o->dump_traces);
+  o->threads = th_pool_threads(o->threads);
+  TH_TRY(callable_copy_transforms(c));
+  return th_executor_resolve(
+      c->ctx, &c->arena,
+      o->executors ? o->executors : th_executor_default(TH_CPU), &c->executors);
 }
 
 th_status th_callable_new(th_context *ctx, const th_jit_options *options,
                           th_callable **out) {
-  static const th_jit_options defaults = TH_JIT_OPTIONS_INIT;
-  th_callable *c = th_calloc(1, sizeof *c);
-  bool ok = c != NULL;
-  if (ok) {
-    c->ctx = ctx;
-    c->options = defaults;
-    size_t n = options ? options->size : 0;
-    if (n) {
-      memcpy(&c->options, options, n < sizeof defaults ? n : sizeof defaults);
-    }
-    pthread_mutex_init(&c->lock, NULL);
-    th_arena_init(&c->arena, &ctx->unwind);
-    c->options.executors = c->executors =
-        callable_copy(c->options.executors, &ok);
-    c->options.passes = c->passes = callable_copy(c->options.passes, &ok);
-    c->options.dump_traces = c->dump_traces =
-        callable_copy(c->options.dump_traces, &ok);
-    c->options.threads = th_pool_threads(c->options.threads);
+  th_jit_options own = TH_JIT_OPTIONS_INIT;
+  size_t n = options ? options->size : sizeof own;
+  if (n < sizeof n) {
+    return th_error(ctx, TH_INVALID, TH_NOWHERE,
+                    "th_jit_options: size is %zu, not sizeof(th_jit_options)",
+                    n);
   }
-  if (!ok || th_protect(&ctx->unwind, callable_copy_transforms, c)) {
-    th_callable_free(c);
+  if (options) {
+    memcpy(&own, options, n < sizeof own ? n : sizeof own);
+  }
+  TH_TRY(callable_check(ctx, &own));
+  th_callable *c = th_calloc(1, sizeof *c);
+  if (!c) {
     return th_error(ctx, TH_NO_MEMORY, TH_NOWHERE, "out of memory");
   }
-  th_status status = callable_check_transforms(c);
+  c->ctx = ctx;
+  c->options = own;
+  pthread_mutex_init(&c->lock, NULL);
+  th_arena_init(&c->arena, &ctx->unwind);
+  th_status status = th_protect(&ctx->unwind, callable_copy_options, c);
   if (status != TH_OK) {
     th_callable_free(c);
-    return status;
+    return status == TH_NO_MEMORY
+               ? th_error(ctx, status, TH_NOWHERE, "out of memory")
+               : status;
   }
   *out = c;
   return TH_OK;
@@ -103,9 +137,6 @@ void th_callable_free(th_callable *callable) {
   }
   pthread_mutex_destroy(&callable->lock);
   th_arena_deinit(&callable->arena);
-  th_free(callable->executors);
-  th_free(callable->passes);
-  th_free(callable->dump_traces);
   th_free(callable);
 }
 
@@ -138,8 +169,8 @@ th_status th_callable_add(th_callable *callable, th_trace *trace,
     th_ir_release(trace->ir);
     return th_error(ctx, TH_NO_MEMORY, TH_NOWHERE, "out of memory");
   }
-  th_status status =
-      th_compile(ctx, trace, &callable->options, &entry->compiled);
+  th_status status = th_compile(ctx, trace, &callable->options,
+                                &callable->executors, &entry->compiled);
   if (status == TH_OK) {
     status = entry_bind(ctx, entry, trace->input_count, bound);
   }
@@ -314,17 +345,36 @@ th_status th_entry_call(th_callable *callable, th_entry *entry,
   return status;
 }
 
+static th_status call_options(const th_callable *callable,
+                              const th_call_options *options,
+                              th_call_options *out) {
+  th_context *ctx = callable->ctx;
+  *out = (th_call_options)TH_CALL_OPTIONS_INIT;
+  if (options) {
+    size_t n = options->size;
+    if (n < sizeof n) {
+      return th_error(
+          ctx, TH_INVALID, TH_NOWHERE,
+          "th_call_options: size is %zu, not sizeof(th_call_options)", n);
+    }
+    memcpy(out, options, n < sizeof *out ? n : sizeof *out);
+  }
+  out->diagnostics = out->diagnostics ? out->diagnostics : ctx;
+  if (out->threads < 0) {
+    return th_error(out->diagnostics, TH_INVALID, TH_NOWHERE,
+                    "th_call_options: threads is %d", out->threads);
+  }
+  out->threads = out->threads ? out->threads : callable->options.threads;
+  return TH_OK;
+}
+
 th_status th_call_leaves(th_callable *callable, const th_call_options *options,
                          const th_leaf *inputs, size_t input_count,
                          th_leaf *outputs, size_t output_count) {
-  th_call_options own = TH_CALL_OPTIONS_INIT;
-  if (options) {
-    size_t n = options->size;
-    memcpy(&own, options, n < sizeof own ? n : sizeof own);
-  }
-  th_call_args call = {.ctx = own.diagnostics ? own.diagnostics : callable->ctx,
-                       .threads = own.threads ? own.threads
-                                              : callable->options.threads,
+  th_call_options own;
+  TH_TRY(call_options(callable, options, &own));
+  th_call_args call = {.ctx = own.diagnostics,
+                       .threads = own.threads,
                        .inputs = inputs,
                        .input_count = input_count,
                        .outputs = outputs,

@@ -34,15 +34,15 @@ typedef struct th_call_args {
 struct th_callable {
   th_context *ctx;
   th_jit_options options;
-  char *executors, *passes, *dump_traces; // copies that options point to
-  _Atomic(th_entry *) newest;             // of the last compilation
+  th_executor_list executors;
+  _Atomic(th_entry *) newest; // of the last compilation
   // Finds or makes the entry for these inputs and runs it; NULL: `newest`
   // always fits.
   th_status (*call)(th_callable *callable, const th_call_args *call);
   void (*release)(th_callable *callable); // what `function` keeps
   void *function;                         // jit.c
   pthread_mutex_t lock;                   // compilations and reports
-  th_arena arena;                         // input types as text
+  th_arena arena;   // copies that options point to, input types as text
   atomic_bool busy; // a call that runs alone, or somebody at its states
   atomic_uint_fast64_t hits;
   uint64_t misses; // under the lock, like what follows
@@ -51,7 +51,7 @@ struct th_callable {
   char reason_read[256]; // a copy for the reader
 };
 
-// A callable without entries; copies the options.
+// A callable without entries; checks and copies the options.
 th_status th_callable_new(th_context *ctx, const th_jit_options *options,
                           th_callable **out);
 // Compiles `trace` (takes its th_ir) and binds; bound[i] is retained by the

@@ -1,5 +1,4 @@
-// From a trace to a program, from top to bottom: executors, passes, dumps,
-// steps.
+// From a trace to a program, from top to bottom: passes, dumps, steps.
 #include "compile.h"
 
 #include "extend.h"
@@ -76,20 +75,20 @@ typedef struct compile_args {
   th_context *ctx;
   th_trace *trace;
   const th_jit_options *options;
+  const th_executor_list *executors;
   th_compiled *out;
 } compile_args;
 
 static th_status compile_passes(compile_args *a) {
   const th_jit_options *o = a->options;
-  th_pipeline p = {.ir = a->out->ir, .fuel = o->fuel};
+  th_pipeline p = {
+      .ir = a->out->ir, .executors = *a->executors, .fuel = o->fuel};
   compile_watch w = {.ctx = a->ctx, .options = o};
   w.manager = (th_manager_options){.verify_each = o->verify_each,
                                    .roundtrip_each = o->roundtrip_each,
                                    .after = compile_after,
                                    .around_claim = compile_transforms,
                                    .user = &w};
-  const char *names = o->executors ? o->executors : th_executor_default(TH_CPU);
-  TH_TRY(th_executor_resolve(a->ctx, &p.ir->arena, names, &p.executors));
   compile_dump(&w, "input", a->trace);
   int64_t start = th_clock_ns();
   TH_TRY(th_manager_run(&p, o->passes ? o->passes : "default", &w.manager,
@@ -118,9 +117,10 @@ static th_status compile_run(void *user) {
 }
 
 th_status th_compile(th_context *ctx, th_trace *trace,
-                     const th_jit_options *options, th_compiled *out) {
+                     const th_jit_options *options,
+                     const th_executor_list *executors, th_compiled *out) {
   *out = (th_compiled){.ir = trace->ir};
-  compile_args args = {ctx, trace, options, out};
+  compile_args args = {ctx, trace, options, executors, out};
   uint64_t errors = th_error_count(ctx);
   th_status status = th_protect(&ctx->unwind, compile_run, &args);
   if (status != TH_OK && th_error_count(ctx) == errors) {

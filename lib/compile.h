@@ -18,7 +18,8 @@ typedef struct th_compiled {
 // Takes the caller's reference of `trace->ir`, also when it fails; `out` is in
 // the caller's storage and is deinited also after an error.
 th_status th_compile(th_context *ctx, th_trace *trace,
-                     const th_jit_options *options, th_compiled *out);
+                     const th_jit_options *options,
+                     const th_executor_list *executors, th_compiled *out);
 void th_compiled_deinit(th_compiled *compiled);
 
 // The traces as text, in order.

@@ -174,26 +174,40 @@ static th_status manager_run_listed(th_pipeline *p, const th_pass_info *pass,
                   : TH_OK;
 }
 
+static bool manager_is_default(const char *name, size_t length) {
+  return length == strlen("default") && memcmp(name, "default", length) == 0;
+}
+
+th_status th_manager_check(th_context *ctx, const char *names) {
+  for (const char *at = names; *at;) {
+    size_t n = strcspn(at, ",");
+    if (n && !manager_is_default(at, n) && !th_pass_find(at, n)) {
+      return th_error(ctx, TH_NOT_FOUND, TH_NOWHERE, "there is no pass '%.*s'",
+                      (int)n, at);
+    }
+    at += n + (at[n] == ',');
+  }
+  return TH_OK;
+}
+
 th_status th_manager_run(th_pipeline *p, const char *names,
                          const th_manager_options *options, const th_trace *in,
                          th_history *history) {
   static const th_manager_options none = {0};
   options = options ? options : &none;
+  TH_TRY(th_manager_check(p->ir->ctx, names));
   if (history->count == 0) {
     th_history_push(p->ir, history, in, 0);
   }
   for (const char *at = names; *at;) {
     size_t n = strcspn(at, ",");
     const th_pass_info *pass = th_pass_find(at, n);
-    if (n == strlen("default") && memcmp(at, "default", n) == 0) {
+    if (manager_is_default(at, n)) {
       for (size_t i = 0; i < th_pass_count; i++) {
         TH_TRY(manager_run_listed(p, &th_passes[i], options, history));
       }
     } else if (pass) {
       TH_TRY(manager_run_listed(p, pass, options, history));
-    } else if (n) {
-      return th_error(p->ir->ctx, TH_NOT_FOUND, TH_NOWHERE,
-                      "there is no pass '%.*s'", (int)n, at);
     }
     at += n + (at[n] == ',');
   }

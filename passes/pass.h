@@ -61,7 +61,9 @@ th_status th_manager_run_pass(th_pipeline *p, const th_pass_info *pass,
                               const th_manager_options *options,
                               th_history *history);
 
-// Runs the passes that `names` lists ("dce,cse", "default" is all of them).
+// Is each of `names` ("dce,cse") a pass, or "default", which is all of them?
+th_status th_manager_check(th_context *ctx, const char *names);
+// Runs the passes that `names` lists.
 th_status th_manager_run(th_pipeline *p, const char *names,
                          const th_manager_options *options, const th_trace *in,
                          th_history *history);

@@ -99,6 +99,10 @@ typedef struct th_jit_options {
 // means is the mode of the cache; a trace of the checks can be read (the
 // prologue).  When the module's tensors are replaced by others of the same
 // dtypes, sizes and strides the code is kept.
+//
+// This holds for every th_jit*:
+//   TH_INVALID: the options, or a transform, have no size or something that
+//   there is not    TH_NOT_FOUND: no executor, or no pass, of a name
 TH_API th_status th_jit(th_context *ctx, th_function function, void *user,
                         th_module *module, size_t output_count,
                         const th_jit_options *options,

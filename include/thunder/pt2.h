@@ -37,7 +37,8 @@ typedef struct th_pt2_options {
 #define TH_PT2_OPTIONS_INIT {sizeof(th_pt2_options), false, 0}
 
 // `options` NULL: none.
-//   TH_IO: cannot be read.  TH_PARSE: no archive, or a broken one
+//   TH_IO: cannot be read.  TH_PARSE: no archive, or a broken one.
+//   TH_INVALID: the options have no size
 TH_API th_status th_pt2_open(th_context *ctx, const char *path,
                              const th_pt2_options *options,
                              th_pt2 **out_archive);

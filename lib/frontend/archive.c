@@ -242,6 +242,11 @@ static th_status archive_read(void *arg) {
 static th_status archive_open(th_context *ctx, archive_job *job,
                               const th_pt2_options *options,
                               th_pt2_source **source, th_pt2 **out_archive) {
+  if (options && options->size < sizeof options->size) {
+    return th_error(ctx, TH_INVALID, (th_loc){.file = job->name},
+                    "th_pt2_options: size is %zu, not sizeof(th_pt2_options)",
+                    options->size);
+  }
   th_pt2 *archive = th_calloc(1, sizeof *archive);
   th_pt2_source *bytes = th_calloc(1, sizeof *bytes);
   if (!archive || !bytes) {

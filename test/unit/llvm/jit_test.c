@@ -809,6 +809,54 @@ Test(jit, mistakes) {
   th_module_release(module);
 }
 
+Test(jit, options_are_checked) {
+  static const th_transform no_size = {.name = "t", .trace = NULL};
+  static const th_transform no_name = {.size = sizeof no_name};
+  th_jit_options o[10];
+  for (size_t i = 0; i < TH_COUNT(o); i++) {
+    o[i] = jit_options(TH_CACHE_CONSTANT_VALUES);
+  }
+  o[0].size = 0;
+  o[1].cache = (th_cache_mode)7;
+  o[2].threads = -1;
+  o[3].transform_count = o[4].transform_count = o[5].transform_count = 1;
+  o[4].transforms = &no_size;
+  o[5].transforms = &no_name;
+  o[6].executors = "ref,nobody";
+  o[7].executors = "";
+  o[8].passes = "dce,nothing";
+  static const char *const texts[] = {"th_jit_options: size is 0",
+                                      "there is no cache mode 7",
+                                      "threads is -1",
+                                      "transforms is NULL, not 1",
+                                      "transform 0: size is 0",
+                                      "a transform has no name",
+                                      "no executor 'nobody'; there are ref",
+                                      "the list of executors is empty",
+                                      "there is no pass 'nothing'"};
+  for (size_t i = 0; i < TH_COUNT(texts); i++) {
+    th_callable *f = NULL;
+    bool unknown = strstr(texts[i], " no pass") || strstr(texts[i], "nobody");
+    cr_expect_eq(th_jit(ctx, trace_add, NULL, NULL, 1, &o[i], &f),
+                 unknown ? TH_NOT_FOUND : TH_INVALID, "%zu", i);
+    cr_expect_eq(th_diagnostic_count(ctx), 1);
+    cr_expect(strstr(th_diagnostics_all(ctx), texts[i]), "%s",
+              th_diagnostics_all(ctx));
+    th_diagnostics_clear(ctx);
+  }
+  th_callable *f = NULL;
+  th_call_options call[2] = {{0}, TH_CALL_OPTIONS_INIT};
+  call[1].threads = -1;
+  OK(th_jit(ctx, trace_add, NULL, NULL, 1, &o[9], &f));
+  cr_expect_eq(th_call_leaves(f, &call[0], NULL, 0, NULL, 0), TH_INVALID);
+  cr_expect_eq(th_call_leaves(f, &call[1], NULL, 0, NULL, 0), TH_INVALID);
+  cr_expect_str_eq(
+      th_diagnostics_all(ctx),
+      "error: th_call_options: size is 0, not sizeof(th_call_options)\n"
+      "error: th_call_options: threads is -1\n");
+  th_callable_free(f);
+}
+
 // ---- memory
 
 static th_status jit_work(void *user) {
