@@ -9,14 +9,22 @@
 
 // ---- running one
 
+// Is it of the trace that is rewritten?
+static bool extend_is_old(const th_tracer *t, const th_value *value) {
+  const th_trace *from = t->remap->from;
+  return value->id < from->value_count && from->values[value->id] == value;
+}
+
 typedef struct extend_check {
   const th_tracer *t;
-  const th_value *missing;
+  const th_value *foreign, *missing;
 } extend_check;
 
 static void extend_look(void *user, th_value *value) {
   extend_check *c = user;
-  if (!c->missing && !c->t->remap->map[value->id]) {
+  if (!extend_is_old(c->t, value)) {
+    c->foreign = value;
+  } else if (!c->missing && !c->t->remap->map[value->id]) {
     c->missing = value;
   }
 }
@@ -29,7 +37,7 @@ static th_status extend_dropped(const th_tracer *t, const th_value *value,
 }
 
 static th_status extend_result(th_tracer *t, const th_trace *in) {
-  extend_check check = {t, NULL};
+  extend_check check = {.t = t};
   th_arg_values(&in->result, extend_look, &check);
   if (check.missing) {
     return extend_dropped(t, check.missing, TH_NOWHERE, "the result");
@@ -69,8 +77,11 @@ typedef struct extend_keep {
 
 static th_status extend_copy(void *user) {
   const extend_keep *k = user;
-  extend_check check = {k->t, NULL};
+  extend_check check = {.t = k->t};
   th_stmt_operands(k->stmt, extend_look, &check);
+  if (check.foreign) {
+    return th_tracer_foreign(k->t, check.foreign);
+  }
   if (check.missing) {
     return extend_dropped(k->t, check.missing, k->stmt->loc, k->stmt->op->name);
   }
@@ -101,6 +112,12 @@ typedef struct extend_replace {
 
 static th_status extend_put(void *user) {
   const extend_replace *r = user;
+  if (!extend_is_old(r->t, r->old)) {
+    return th_tracer_foreign(r->t, r->old);
+  }
+  if (!th_tracer_owns(r->t, r->value)) {
+    return th_tracer_foreign(r->t, r->value);
+  }
   th_remap_set(r->t->remap, r->old, r->value);
   th_value_rename(r->t->b->trace, r->value, r->old->name);
   return TH_OK;
@@ -122,7 +139,14 @@ void th_replace(th_tracer *t, const th_stmt *stmt, size_t out,
 }
 
 th_value *th_mapped(th_tracer *t, const th_value *value) {
-  return t->remap && value ? t->remap->map[value->id] : NULL;
+  if (!t->remap || !value || t->b->status != TH_OK) {
+    return NULL;
+  }
+  if (!extend_is_old(t, value)) {
+    t->b->status = th_tracer_foreign(t, value);
+    return NULL;
+  }
+  return t->remap->map[value->id];
 }
 
 void th_in_place_of(th_tracer *t, const th_stmt *stmt) {
@@ -146,7 +170,7 @@ static th_value *extend_value(th_tracer *t, const th_arg *arg) {
   if (arg->kind != TH_ARG_VALUE) {
     return NULL;
   }
-  return t->remap ? t->remap->map[arg->value->id] : arg->value;
+  return t->remap ? th_mapped(t, arg->value) : arg->value;
 }
 
 static th_status extend_list(extend_operand *o) {

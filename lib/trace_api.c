@@ -313,6 +313,9 @@ static th_status tracer_put(th_tracer *t, th_value *input, th_value *value) {
         tracer_type_text(t, &input->type), value ? "\"" : "no value",
         value ? tracer_type_text(t, &value->type) : "", value ? "\"" : "");
   }
+  if (!th_tracer_owns(t, value)) {
+    return th_tracer_foreign(t, value);
+  }
   th_map_put(&t->now, input->name, value);
   return TH_OK;
 }
@@ -579,6 +582,9 @@ typedef struct tracer_name {
 
 static th_status tracer_rename(void *user) {
   const tracer_name *n = user;
+  if (!th_tracer_owns(n->t, n->value)) {
+    return th_tracer_foreign(n->t, n->value);
+  }
   th_value_rename(n->t->b->trace, n->value, n->name);
   return TH_OK;
 }
@@ -614,13 +620,13 @@ static th_arg tracer_dims_arg(th_tracer *t, const th_dims *dims) {
   return th_list(t->b->ir, items, (uint32_t)count);
 }
 
-static bool tracer_owns(const th_tracer *t, const th_value *value) {
+bool th_tracer_owns(const th_tracer *t, const th_value *value) {
   const th_trace *trace = t->b->trace;
   return t->only_types || !th_value_is_tensor(value) ||
          (value->id < trace->value_count && trace->values[value->id] == value);
 }
 
-static th_status tracer_foreign(const th_tracer *t, const th_value *value) {
+th_status th_tracer_foreign(const th_tracer *t, const th_value *value) {
   return tracer_error(t, TH_INVALID,
                       t->around
                           ? "'%s' is made outside of this branch: give it as "
@@ -633,8 +639,8 @@ static th_status tracer_values_arg(th_tracer *t, const th_operand *o,
                                    th_arg *out) {
   th_arg *items = TH_NEW_ARRAY(&t->b->ir->arena, th_arg, o->count + 1);
   for (size_t i = 0; i < o->count; i++) {
-    if (!tracer_owns(t, o->as.values[i])) {
-      return tracer_foreign(t, o->as.values[i]);
+    if (!th_tracer_owns(t, o->as.values[i])) {
+      return th_tracer_foreign(t, o->as.values[i]);
     }
     items[i] = tracer_value_arg(o->as.values[i]);
   }
@@ -649,8 +655,8 @@ th_status th_tracer_arg(th_tracer *t, const th_operand *o, th_arg *out) {
   case TH_OPERAND_NONE:
     break;
   case TH_OPERAND_VALUE:
-    if (!tracer_owns(t, o->as.value)) {
-      return tracer_foreign(t, o->as.value);
+    if (!th_tracer_owns(t, o->as.value)) {
+      return th_tracer_foreign(t, o->as.value);
     }
     *out = tracer_value_arg(o->as.value);
     break;

@@ -55,6 +55,10 @@ th_status th_tracer_run(th_tracer *t, const char *file, int line,
                         th_status (*fn)(void *), void *arg);
 // The operand as an argument.  Unwinds.
 th_status th_tracer_arg(th_tracer *t, const th_operand *operand, th_arg *out);
+// Is it of the trace that `t` builds (what is no tensor is of any)?  And the
+// error when it is not.
+bool th_tracer_owns(const th_tracer *t, const th_value *value);
+th_status th_tracer_foreign(const th_tracer *t, const th_value *value);
 // What a symbol is in this call.  Unwinds.
 void th_tracer_set_symbol(th_tracer *t, const th_expr *symbol, th_scalar value);
 // What a number is in this call; false: it depends on data, or divides by zero.

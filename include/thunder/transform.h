@@ -73,6 +73,9 @@ TH_API size_t th_trace_uses(const th_trace *trace, const th_value *value);
 TH_API char *th_trace_text(const th_trace *trace);
 TH_API char *th_stmt_text(const th_stmt *stmt);
 
+// `stmt` is of the old trace, and what replaces a result of the new one; one of
+// another trace is an error of the tracer.
+//
 // Copies a statement of the old trace with what its operands are now.
 TH_API void th_keep(th_tracer *t, const th_stmt *stmt);
 // Says what a result of the old trace is from here on.

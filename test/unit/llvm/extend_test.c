@@ -424,6 +424,54 @@ static th_status give_up(th_tracer *t, const th_trace *in, void *user) {
   return TH_UNSUPPORTED;
 }
 
+// What belongs to the old trace where the new one's is wanted, and the reverse.
+
+static th_status replace_by_old(th_tracer *t, const th_trace *in, void *user) {
+  (void)user;
+  const th_stmt *s = th_trace_stmt(in, 0);
+  th_replace(t, s, 0, th_stmt_out(s, 0));
+  return th_tracer_status(t);
+}
+
+static th_status rename_old(th_tracer *t, const th_trace *in, void *user) {
+  (void)user;
+  th_rename(t, th_stmt_out(th_trace_stmt(in, 0), 0), "old");
+  return th_tracer_status(t);
+}
+
+static th_value *extend_new(th_tracer *t, const th_trace *in) {
+  th_value *value = th_sin(t, th_argument(t, th_trace_stmt(in, 0), 0));
+  th_rename(t, value, "new");
+  return value;
+}
+
+static th_status keep_new(th_tracer *t, const th_trace *in, void *user) {
+  (void)user;
+  th_value *value = th_cos(t, extend_new(t, in));
+  th_keep(t, th_value_def(value));
+  return th_tracer_status(t);
+}
+
+static th_status replace_new(th_tracer *t, const th_trace *in, void *user) {
+  (void)user;
+  th_value *value = extend_new(t, in);
+  th_replace(t, th_value_def(value), 0, value);
+  return th_tracer_status(t);
+}
+
+static th_status map_new(th_tracer *t, const th_trace *in, void *user) {
+  (void)user;
+  cr_expect_null(th_mapped(t, extend_new(t, in)));
+  return th_tracer_status(t);
+}
+
+static th_status argument_of_new(th_tracer *t, const th_trace *in, void *user) {
+  (void)user;
+  th_value *value = th_cos(t, extend_new(t, in));
+  cr_expect_null(th_argument(t, th_value_def(value), 0));
+  return th_tracer_status(t);
+}
+
 Test(extend, what_a_transform_must_not_do) {
   static const struct {
     th_trace_transform fn;
@@ -432,6 +480,12 @@ Test(extend, what_a_transform_must_not_do) {
   } cases[] = {
       {drop_all, TH_INVALID, "was dropped by the transform, and the result"},
       {drop_first, TH_INVALID, "'h' was dropped by the transform, and add"},
+      {replace_by_old, TH_INVALID, "'h' belongs to another trace"},
+      {rename_old, TH_INVALID, "'h' belongs to another trace"},
+      {keep_new, TH_INVALID, "'new' belongs to another trace"},
+      {replace_new, TH_INVALID, "'new' belongs to another trace"},
+      {map_new, TH_INVALID, "'new' belongs to another trace"},
+      {argument_of_new, TH_INVALID, "'new' belongs to another trace"},
       {give_up, TH_UNSUPPORTED, "transform 'bad': not supported"},
       {NULL, TH_INVALID, "transform 'bad' has no function for its stage"},
   };
