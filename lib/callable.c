@@ -100,6 +100,8 @@ th_status th_callable_new(th_context *ctx, const th_jit_options *options,
   c->options = own;
   pthread_mutex_init(&c->lock, NULL);
   th_arena_init(&c->arena, &ctx->unwind);
+  th_arena_init(&c->claims, &ctx->unwind);
+  th_map_init(&c->types, &c->arena);
   th_status status = th_protect(&ctx->unwind, callable_copy_options, c);
   if (status != TH_OK) {
     th_callable_free(c);
@@ -136,6 +138,7 @@ void th_callable_free(th_callable *callable) {
     th_entry_free(callable->newest);
   }
   pthread_mutex_destroy(&callable->lock);
+  th_arena_deinit(&callable->claims);
   th_arena_deinit(&callable->arena);
   th_free(callable);
 }
@@ -436,24 +439,28 @@ const char *th_callable_input_name(const th_callable *callable, size_t index) {
 typedef struct callable_text {
   th_callable *callable;
   const th_type *type;
+  th_arena scratch;
   const char *text;
 } callable_text;
 
 static th_status callable_type_text(void *user) {
   callable_text *a = user;
   th_buffer out;
-  th_buffer_init(&out, &a->callable->arena);
+  th_buffer_init(&out, &a->scratch);
   th_type_print(&out, a->type);
-  a->text = out.data;
+  a->text = th_intern(&a->callable->types, out.data);
   return TH_OK;
 }
 
 const char *th_callable_input_type(th_callable *callable, size_t index) {
   const th_value *in = callable_input(callable, index);
-  callable_text args = {callable, in ? &in->type : NULL, NULL};
-  if (!in || th_protect(&callable->ctx->unwind, callable_type_text, &args)) {
+  callable_text args = {.callable = callable, .type = in ? &in->type : NULL};
+  if (!in) {
     return NULL;
   }
+  th_arena_init(&args.scratch, &callable->ctx->unwind);
+  (void)th_protect(&callable->ctx->unwind, callable_type_text, &args);
+  th_arena_deinit(&args.scratch);
   return args.text;
 }
 
@@ -664,7 +671,7 @@ static void claims_add(callable_claims *c, const char *executor,
       return;
     }
   }
-  TH_PUSH(&c->callable->arena, c->rows, c->count, c->cap) =
+  TH_PUSH(&c->callable->claims, c->rows, c->count, c->cap) =
       (th_claim_row){executor, stmt->op->name, 1};
 }
 
@@ -699,6 +706,7 @@ size_t th_callable_claims(th_callable *callable,
                           const th_claim_row **out_rows) {
   callable_claims claims = {.callable = callable};
   *out_rows = NULL;
+  th_arena_deinit(&callable->claims);
   if (!callable->newest ||
       th_protect(&callable->ctx->unwind, claims_collect, &claims)) {
     return 0;

@@ -43,6 +43,8 @@ struct th_callable {
   void *function;                         // jit.c
   pthread_mutex_t lock;                   // compilations and reports
   th_arena arena;   // copies that options point to, input types as text
+  th_map types;     // those texts
+  th_arena claims;  // rows, until they are asked for again
   atomic_bool busy; // a call that runs alone, or somebody at its states
   atomic_uint_fast64_t hits;
   uint64_t misses; // under the lock, like what follows

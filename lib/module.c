@@ -20,6 +20,7 @@ th_status th_module_new(th_context *ctx, th_module **out_module) {
   m->ctx = ctx;
   th_arena_init(&m->arena, &ctx->unwind);
   th_map_init(&m->slots, &m->arena);
+  th_map_init(&m->children, &m->arena);
   return TH_OK;
 }
 
@@ -251,22 +252,22 @@ typedef struct module_child_args {
   th_module *module;
   const char *fqn;
   size_t index;
+  th_arena scratch;
   const char *found;
 } module_child_args;
 
 static th_status module_find_child(void *user) {
   module_child_args *a = user;
-  th_arena *arena = &a->module->arena;
   th_map seen;
-  th_map_init(&seen, arena);
+  th_map_init(&seen, &a->scratch);
   for (uint32_t i = 0; i < a->module->slots.count; i++) {
     const char *fqn = a->module->slots.entries[i].key;
     size_t n = module_child_size(fqn, a->fqn);
     if (n && !th_map_get_bytes(&seen, fqn, n)) {
-      char *name = th_arena_strndup(arena, fqn, n);
+      char *name = th_arena_strndup(&a->scratch, fqn, n);
       th_map_put(&seen, name, name);
       if (seen.count == a->index + 1) {
-        a->found = name;
+        a->found = th_intern(&a->module->children, name);
         return TH_OK;
       }
     }
@@ -277,8 +278,11 @@ static th_status module_find_child(void *user) {
 const char *th_module_child(const th_module *module, const char *fqn,
                             size_t index) {
   // Its arena takes the answer; no slot changes.
-  module_child_args args = {(th_module *)(uintptr_t)module, fqn, index, NULL};
+  module_child_args args = {
+      .module = (th_module *)(uintptr_t)module, .fqn = fqn, .index = index};
+  th_arena_init(&args.scratch, &module->ctx->unwind);
   (void)th_protect(&module->ctx->unwind, module_find_child, &args);
+  th_arena_deinit(&args.scratch);
   return args.found;
 }
 

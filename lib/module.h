@@ -20,7 +20,8 @@ struct th_module {
   atomic_uint refs;
   th_context *ctx;
   th_arena arena;
-  th_map slots; // FQN -> th_module_slot
+  th_map slots;    // FQN -> th_module_slot
+  th_map children; // names of submodules that were asked for
   // Counts every change of a tensor, so that guards look at tensors once.
   atomic_uint_fast64_t version;
 };

@@ -15,6 +15,7 @@ th_context *th_context_new(void) {
   if (ctx) {
     th_arena_init(&ctx->arena, &ctx->unwind);
     th_arena_init(&ctx->diag_arena, &ctx->diag_unwind);
+    th_arena_init(&ctx->joined_arena, &ctx->diag_unwind);
     pthread_mutex_init(&ctx->diag_lock, NULL);
   }
   return ctx;
@@ -26,6 +27,7 @@ void th_context_free(th_context *ctx) {
   }
   th_arena_deinit(&ctx->arena); // its releases may still report
   th_arena_deinit(&ctx->diag_arena);
+  th_arena_deinit(&ctx->joined_arena);
   pthread_mutex_destroy(&ctx->diag_lock);
   th_free(ctx);
 }
@@ -104,6 +106,7 @@ static void context_add_or_lose(context_report *report) {
   th_context *ctx = report->ctx;
   const char *text = NULL;
   pthread_mutex_lock(&ctx->diag_lock);
+  ctx->joined = NULL;
   if (report->severity == TH_ERROR) {
     ctx->error_count++;
   }
@@ -241,6 +244,7 @@ void th_diagnostics_move(th_context *to, th_context *from) {
     return;
   }
   pthread_mutex_lock(&to->diag_lock);
+  to->joined = NULL;
   for (uint32_t i = 0; i < from->diag_count; i++) {
     context_moved m = {to, &from->diags[i]};
     if (th_protect(&to->diag_unwind, context_move_one, &m) != TH_OK) {
@@ -272,20 +276,15 @@ void th_diagnostics_clear(th_context *ctx) {
   pthread_mutex_lock(&ctx->diag_lock);
   th_arena_deinit(&ctx->diag_arena);
   ctx->diags = NULL;
+  ctx->joined = NULL;
   ctx->diag_count = ctx->diag_cap = ctx->diag_lost = 0;
   pthread_mutex_unlock(&ctx->diag_lock);
 }
 
-typedef struct context_all {
-  th_context *ctx;
-  const char *text;
-} context_all;
-
 static th_status context_join(void *arg) {
-  context_all *all = arg;
-  th_context *ctx = all->ctx;
+  th_context *ctx = arg;
   th_buffer text;
-  th_buffer_init(&text, &ctx->diag_arena);
+  th_buffer_init(&text, &ctx->joined_arena);
   for (uint32_t i = 0; i < ctx->diag_count; i++) {
     th_buffer_puts(&text, ctx->diags[i].text);
     th_buffer_putc(&text, '\n');
@@ -294,14 +293,17 @@ static th_status context_join(void *arg) {
     th_buffer_printf(&text, "error: out of memory; %u diagnostics lost\n",
                      ctx->diag_lost);
   }
-  all->text = text.data;
+  ctx->joined = text.data;
   return TH_OK;
 }
 
 const char *th_diagnostics_all(th_context *ctx) {
-  context_all all = {ctx, "error: out of memory\n"};
   pthread_mutex_lock(&ctx->diag_lock);
-  (void)th_protect(&ctx->diag_unwind, context_join, &all);
+  if (!ctx->joined) {
+    th_arena_deinit(&ctx->joined_arena);
+    (void)th_protect(&ctx->diag_unwind, context_join, ctx);
+  }
+  const char *text = ctx->joined ? ctx->joined : "error: out of memory\n";
   pthread_mutex_unlock(&ctx->diag_lock);
-  return all.text;
+  return text;
 }

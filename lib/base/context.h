@@ -33,8 +33,10 @@ struct th_context {
   th_arena diag_arena; // emptied by th_diagnostics_clear
   th_diagnostic *diags;
   uint32_t diag_count, diag_cap;
-  uint32_t diag_lost;   // diagnostics that did not fit into memory
-  uint64_t error_count; // of all errors so far, lost and cleared ones too
+  th_arena joined_arena; // of `joined` alone
+  const char *joined;    // all of them as one text; NULL: not as they are now
+  uint32_t diag_lost;    // diagnostics that did not fit into memory
+  uint64_t error_count;  // of all errors so far, lost and cleared ones too
   th_log_fn log;
   void *log_user;
   th_log_level log_level;

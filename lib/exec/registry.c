@@ -272,6 +272,7 @@ static int registry_by_name(const void *a, const void *b) {
 typedef struct registry_list {
   th_context *ctx;
   size_t index;
+  th_arena scratch;
   registry_row row;
 } registry_list;
 
@@ -279,7 +280,7 @@ static th_status registry_nth(void *user) {
   registry_list *l = user;
   registry *r = registry_of(l->ctx);
   size_t n = r->by_name.count + TH_COUNT(registry_aliases);
-  registry_row *rows = TH_NEW_ARRAY(&l->ctx->arena, registry_row, n);
+  registry_row *rows = TH_NEW_ARRAY(&l->scratch, registry_row, n);
   for (size_t i = 0; i < n; i++) {
     if (i < r->by_name.count) {
       const th_executor *e = r->by_name.entries[i].value;
@@ -298,8 +299,11 @@ static th_status registry_nth(void *user) {
 const char *th_executor_name(th_context *ctx, size_t index,
                              const char **out_version,
                              const char **out_replacement) {
-  registry_list list = {ctx, index, {0}};
-  if (th_protect(&ctx->unwind, registry_nth, &list) != TH_OK) {
+  registry_list list = {.ctx = ctx, .index = index};
+  th_arena_init(&list.scratch, &ctx->unwind);
+  th_status status = th_protect(&ctx->unwind, registry_nth, &list);
+  th_arena_deinit(&list.scratch);
+  if (status != TH_OK) {
     return NULL;
   }
   if (out_version) {

@@ -1,8 +1,10 @@
 // Executors, operations and transforms of the user.
+#include "base/alloc.h"
 #include "base/context.h"
 #include "thunder/thunder.h"
 #include "torture.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -346,6 +348,43 @@ Test(extend, names) {
     alias = alias || (strcmp(name, "torchcompile") == 0 && replacement);
   }
   cr_expect(seen && alias);
+}
+
+// ---- reports that are asked for again and again
+
+static void extend_ask(th_callable *f, th_module *module) {
+  const th_claim_row *rows;
+  char first[32];
+  const char *type = th_callable_input_type(f, 0);
+  snprintf(first, sizeof first, "%s", type);
+  cr_assert_eq(th_callable_claims(f, &rows), 1);
+  cr_assert_str_eq(th_module_child(module, "", 1), "b");
+  cr_expect_str_eq(th_executor_name(ctx, 0, NULL, NULL), "cudnn");
+  cr_expect_str_eq(th_diagnostics_all(ctx), "warning: w\n");
+  cr_expect_str_eq(type, first, "it lives as long as the callable");
+}
+
+Test(extend, reports_take_no_more_memory) {
+  const int64_t one = 1;
+  th_callable *f = NULL;
+  th_module *module = NULL;
+  th_jit_options options = extend_options("ref");
+  OK(th_module_new(ctx, &module));
+  OK(th_module_add_param(module, "a.w", TH_F32, 1, &one));
+  OK(th_module_add_param(module, "b.w", TH_F32, 1, &one));
+  OK(th_jit(ctx, trace_neg, NULL, NULL, 1, &options, &f));
+  th_tensor *x = extend_row(4);
+  cr_expect_eq(extend_call(f, x), -1);
+  th_warn(ctx, TH_NOWHERE, "w");
+  extend_ask(f, module);
+  size_t live = th_alloc_live();
+  for (int i = 0; i < 1000; i++) {
+    extend_ask(f, module);
+  }
+  cr_expect_eq(th_alloc_live(), live);
+  th_tensor_release(x);
+  th_callable_free(f);
+  th_module_release(module);
 }
 
 // ---- transforms
