@@ -20,6 +20,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define JIT_MANY 64 // entries that are worth a word
+
 typedef struct jit_entry {
   th_entry *entry;
   th_guards guards;
@@ -45,6 +47,7 @@ typedef struct jit_function {
   _Atomic(jit_entry *) last;
   _Atomic(jit_table *) table;
   jit_entry *entries;
+  uint32_t entry_count;
 } jit_function;
 
 static th_status jit_no_memory(th_context *ctx) {
@@ -406,6 +409,21 @@ static void jit_explain(th_callable *callable, const th_leaf *inputs,
   }
 }
 
+// No entry ever goes, so a caller with ever new sizes or numbers should know.
+static void jit_keep(th_callable *callable, jit_table *table, jit_entry *e) {
+  jit_function *f = callable->function;
+  e->next = f->entries;
+  e->same_hash = jit_chain(table, e->hash);
+  f->entries = e;
+  jit_store(table, e);
+  if (++f->entry_count == JIT_MANY) {
+    th_log(f->work, TH_LOG_WARN,
+           "%d compilations are kept for one callable, the newest because of "
+           "%s (see th_cache_mode)",
+           JIT_MANY, callable->reason_text);
+  }
+}
+
 // Under the lock: traces, compiles, and keeps the entry unless its memory or
 // the function fails.
 static th_status jit_miss(th_callable *callable, th_context *diagnostics,
@@ -421,10 +439,7 @@ static th_status jit_miss(th_callable *callable, th_context *diagnostics,
   th_diagnostics_move(diagnostics, f->work);
   TH_TRY(status);
   e->hash = hash;
-  e->next = f->entries;
-  e->same_hash = jit_chain(table, hash);
-  f->entries = e;
-  jit_store(table, e);
+  jit_keep(callable, table, e);
   callable->newest = e->entry;
   *out = e;
   return TH_OK;

@@ -20,7 +20,10 @@ extern "C" {
 
 typedef struct th_callable th_callable;
 
-// How a callable finds compiled code for a call.
+// How a callable finds compiled code for a call.  All that was compiled is kept
+// until the callable goes: where sizes or numbers are new with every call,
+// memory grows with every call, by default above all.  The log has one warning,
+// at 64 compilations, with the guard that the newest missed.
 typedef enum th_cache_mode {
   // Guards on dtypes, shapes, strides and the values of numbers (default).
   TH_CACHE_CONSTANT_VALUES,

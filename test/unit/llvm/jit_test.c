@@ -214,20 +214,41 @@ Test(jit, uncached_traces_every_time) {
   th_callable_free(f);
 }
 
+typedef struct jit_warned {
+  int count;
+  char text[256];
+} jit_warned;
+
+static void jit_warn(void *user, th_log_level level, const char *text) {
+  jit_warned *warned = user;
+  if (level == TH_LOG_WARN) {
+    warned->count++;
+    snprintf(warned->text, sizeof warned->text, "%s", text);
+  }
+}
+
 Test(jit, many_entries) {
+  jit_warned warned = {0};
   th_callable *f = NULL;
+  th_set_log(ctx, TH_LOG_WARN, jit_warn, &warned);
   th_jit_options o = jit_options(TH_CACHE_CONSTANT_VALUES);
   o.verify_each = o.roundtrip_each = false;
   OK(th_jit(ctx, trace_add, NULL, NULL, 1, &o, &f));
   for (int round = 0; round < 2; round++) {
-    for (int64_t n = 1; n <= 40; n++) {
+    for (int64_t n = 1; n <= 70; n++) {
       th_tensor *a = jit_tensor(TH_F32, 1, n, 0);
       jit_expect(f, (th_leaf[]){jit_leaf(a), jit_leaf(a)}, 2,
                  (double)(n * (n + 1)));
       th_tensor_release(a);
     }
   }
-  jit_expect_counts(f, 40, 40, "input 'in0': dimension 0 is 40 instead of 39");
+  jit_expect_counts(f, 70, 70, "input 'in0': dimension 0 is 70 instead of 69");
+  cr_expect_eq(warned.count, 1);
+  cr_expect_str_eq(warned.text,
+                   "64 compilations are kept for one callable, the newest "
+                   "because of input 'in0': dimension 0 is 64 instead of 63 "
+                   "(see th_cache_mode)");
+  cr_expect_eq(th_diagnostic_count(ctx), 0);
   th_callable_free(f);
 }
 
