@@ -197,6 +197,19 @@ static const char *call_leaf_text(th_leaf_kind kind) {
   return (size_t)kind < TH_COUNT(texts) ? texts[kind] : "nothing known";
 }
 
+static const char *call_traced_text(const th_type *type) {
+  switch (type->kind) {
+  case TH_KIND_TENSOR:
+    return "a tensor";
+  case TH_KIND_NUMBER:
+    return type->dtype == TH_F64 ? "a number" : "an integer or a bool";
+  case TH_KIND_STRING:
+    return "a string";
+  default:
+    return "None";
+  }
+}
+
 static th_status call_input(th_context *ctx, const th_value *in,
                             const th_leaf *leaf, th_program_value *out) {
   bool fits = true;
@@ -216,21 +229,28 @@ static th_status call_input(th_context *ctx, const th_value *in,
       out->num.i = leaf->i;
     }
     break;
-  default: // a constant of the trace: what is given does not matter
+  case TH_KIND_STRING:
+    fits = leaf->kind == TH_LEAF_STRING;
+    break;
+  default: // th_call has no other way to say None than a NULL tensor
+    fits = leaf->kind == TH_LEAF_NONE ||
+           (leaf->kind == TH_LEAF_TENSOR && !leaf->tensor);
     break;
   }
   if (!fits) {
     return th_error(ctx, TH_INVALID, TH_NOWHERE,
                     "input '%s' is %s; it was traced with %s", in->name,
-                    call_leaf_text(leaf->kind),
-                    in->type.kind == TH_KIND_TENSOR ? "a tensor"
-                    : in->type.dtype == TH_F64      ? "a number"
-                                                    : "an integer or a bool");
+                    call_leaf_text(leaf->kind), call_traced_text(&in->type));
   }
   return TH_OK;
 }
 
-static bool call_is_constant(const th_value *in, const th_program_value *v) {
+// The kinds fit.
+static bool call_is_constant(const th_value *in, const th_leaf *leaf,
+                             const th_program_value *v) {
+  if (in->type.kind == TH_KIND_STRING) {
+    return strcmp(leaf->text ? leaf->text : "", in->type.text) == 0;
+  }
   if (in->type.kind != TH_KIND_NUMBER || !th_is_const(in->type.num)) {
     return true;
   }
@@ -255,7 +275,7 @@ static th_status call_inputs(const th_entry *entry, const th_call_args *call,
       continue;
     }
     TH_TRY(call_input(call->ctx, in, &call->inputs[u], &values[i]));
-    if (!call_is_constant(in, &values[i])) {
+    if (!call_is_constant(in, &call->inputs[u], &values[i])) {
       return th_error(call->ctx, TH_INVALID, TH_NOWHERE,
                       "input '%s' has another value than the constant that it "
                       "was traced with",

@@ -29,8 +29,8 @@ typedef enum th_cache_mode {
   TH_CACHE_CONSTANT_VALUES,
   // Sizes become symbols where that is possible, numbers become inputs.
   TH_CACHE_SYMBOLIC_VALUES,
-  // The first compilation serves every call; nothing is checked but dtypes
-  // and sizes.
+  // The first compilation serves every call; nothing is checked but dtypes,
+  // sizes, and that what is no tensor is the same.
   TH_CACHE_SAME_INPUT,
   // Every call traces and compiles.
   TH_CACHE_NONE,
@@ -113,7 +113,10 @@ TH_API th_status th_jit(th_context *ctx, th_function function, void *user,
 
 // Compiles one program of an archive; `program` NULL: the default one.  The
 // archive may be freed afterwards: the callable holds the weights.  Parameters
-// and buffers are bound; a call gives the user inputs alone.
+// and buffers are bound; a call gives the user inputs alone.  What was no
+// tensor at export (th_callable_input_constant) has to be the same in each
+// call, which is TH_INVALID otherwise; a number that the archive has a symbol
+// for is free.
 //   TH_UNSUPPORTED: all operations that cannot be run, each with its reason
 TH_API th_status th_jit_pt2(th_context *ctx, th_pt2 *archive,
                             const char *program, const th_jit_options *options,

@@ -108,6 +108,53 @@ Test(load, no_module_to_transform) {
   th_context_free(ctx);
 }
 
+Test(load, what_is_no_tensor_is_as_it_was) {
+  static const char text[] = "def f(x, mode, mask):\n"
+                             "  # x: \"cpu f32[2]\"\n"
+                             "  # mode: \"str 'mean'\"\n"
+                             "  # mask: \"None\"\n"
+                             "  return {'output': x}\n";
+  static const th_leaf right = {.kind = TH_LEAF_STRING, .text = "mean"},
+                       none = {.kind = TH_LEAF_NONE},
+                       null = {.kind = TH_LEAF_TENSOR};
+  const int64_t two = 2;
+  th_context *ctx = th_context_new();
+  th_callable *f = NULL;
+  th_tensor *x = NULL;
+  cr_assert_eq(th_jit_text(ctx, "t", text, strlen(text), NULL, &f), TH_OK);
+  cr_assert_eq(th_tensor_new(ctx, TH_F32, 1, &two, &x), TH_OK);
+  struct {
+    th_leaf mode, mask;
+    const char *text;
+  } cases[] = {
+      {right, none, ""},
+      {right, null, ""},
+      {{.kind = TH_LEAF_STRING, .text = "sum"},
+       none,
+       "error: input 'mode' has another value than the constant that it was "
+       "traced with\n"},
+      {none, none,
+       "error: input 'mode' is None; it was traced with a string\n"},
+      {right, right,
+       "error: input 'mask' is a string; it was traced with None\n"},
+      {right,
+       {.kind = TH_LEAF_TENSOR, .tensor = x},
+       "error: input 'mask' is a tensor; it was traced with None\n"}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    th_leaf in[] = {
+        {.kind = TH_LEAF_TENSOR, .tensor = x}, cases[i].mode, cases[i].mask};
+    th_leaf out = {.kind = TH_LEAF_NONE};
+    cr_expect_eq(th_call_leaves(f, NULL, in, 3, &out, 1),
+                 *cases[i].text ? TH_INVALID : TH_OK);
+    cr_expect_str_eq(th_diagnostics_all(ctx), cases[i].text);
+    th_diagnostics_clear(ctx);
+    th_tensor_release(out.tensor);
+  }
+  th_tensor_release(x);
+  th_callable_free(f);
+  th_context_free(ctx);
+}
+
 // Compiles out = op(x); *out_stats is its own.
 static void load_stats(th_context *ctx, const char *op, bool no_cache,
                        th_statistics *out_stats) {
