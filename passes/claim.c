@@ -171,14 +171,60 @@ static th_status claim_put(claim_state *s, const th_stmt *stmt,
   return s->b.status;
 }
 
+typedef struct claim_find {
+  const th_value *wanted;
+  bool found;
+} claim_find;
+
+static void claim_find_value(void *user, th_value *value) {
+  claim_find *f = user;
+  f->found = f->found || value == f->wanted;
+}
+
+// The readers of what a chain makes; none when the trace returns it.
+static const th_stmt **claim_readers(claim_state *s, const th_stmt *last,
+                                     uint32_t *out_count) {
+  const th_stmt **readers = NULL;
+  uint32_t cap = 0;
+  claim_find f = {.wanted = last->outs[0]};
+  th_arg_values(&s->in->result, claim_find_value, &f);
+  *out_count = 0;
+  for (uint32_t i = last->index + 1; !f.found && i < s->in->stmt_count; i++) {
+    claim_find here = {.wanted = last->outs[0]};
+    th_stmt_operands(s->in->stmts[i], claim_find_value, &here);
+    if (here.found) {
+      TH_PUSH(&s->p->ir->arena, readers, *out_count, cap) = s->in->stmts[i];
+    }
+  }
+  return readers;
+}
+
+static void claim_lay_out(claim_state *s, const claim_chain *chain) {
+  const th_stmt *last = chain->stmts[chain->count - 1];
+  uint32_t count = 0;
+  const th_stmt **readers = claim_readers(s, last, &count);
+  th_value *out = s->m.map[last->outs[0]->id];
+  if (count) {
+    s->b.scope = last->scope;
+    s->b.loc = last->loc;
+    th_remap_set(&s->m, last->outs[0],
+                 chain->executor->lay_out(&s->b, out, readers, count));
+  }
+}
+
 // Writes the chain where its last statement stands.
 static th_status claim_put_chain(claim_state *s, const claim_chain *chain,
                                  const th_stmt *stmt) {
-  for (uint32_t i = 0;
-       stmt == chain->stmts[chain->count - 1] && i < chain->count; i++) {
+  if (stmt != chain->stmts[chain->count - 1]) {
+    return TH_OK;
+  }
+  for (uint32_t i = 0; i < chain->count; i++) {
     TH_TRY(claim_put(s, chain->stmts[i], chain->executor));
   }
-  return TH_OK;
+  if (chain->executor->lay_out && stmt->outs[0]) {
+    claim_lay_out(s, chain);
+  }
+  return s->b.status;
 }
 
 // ---- statements

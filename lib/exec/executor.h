@@ -32,6 +32,11 @@ struct th_executor {
   // those behind it, each the only reader of the one before.  May `next` join?
   bool (*follows)(const th_stmt *const *chain, uint32_t count,
                   const th_stmt *next, const char **reason);
+  // An executor of chains: puts `out`, the result of a chain just written, in
+  // an order that its readers (of the old trace) like better.  What it appends
+  // and gives to itself joins the chain.  Returns what they read then.
+  th_value *(*lay_out)(th_builder *b, th_value *out,
+                       const th_stmt *const *readers, uint32_t count);
   // A user's: what runs a region of statements; NULL: regions have kernels.
   th_status (*fuse_user)(th_context *ctx, const th_stmt *region,
                          th_run_fn *out_run, void **out_state);

@@ -384,4 +384,5 @@ const th_executor_options th_onednn_executor = {
 
 void th_onednn_executor_init(th_executor *executor) {
   executor->follows = onednn_follows;
+  executor->lay_out = th_onednn_conv_lay_out;
 }

@@ -67,6 +67,8 @@ typedef enum conv_stage { // how far a convolution has come
   CONV_NORMED,
   CONV_SUMMED,
   CONV_CLIPPED,
+  CONV_TURNED,   // seen with channels last
+  CONV_LAID_OUT, // and written so
 } conv_stage;
 
 static conv_stage conv_stage_after(const th_stmt *stmt) {
@@ -77,6 +79,10 @@ static conv_stage conv_stage_after(const th_stmt *stmt) {
     return CONV_SUMMED;
   case TH_OP_relu:
     return CONV_CLIPPED;
+  case TH_OP_permute:
+    return CONV_TURNED;
+  case TH_OP_clone:
+    return CONV_LAID_OUT;
   default:
     return CONV_PLAIN;
   }
@@ -114,8 +120,67 @@ static bool conv_is_sum(const th_stmt *stmt, const th_value *x) {
                  x->type.rank * sizeof *x->type.dims);
 }
 
-bool th_onednn_conv_follows(const th_stmt *const *chain, uint32_t count,
-                            const th_stmt *next, const char **reason) {
+// ---- channels last
+
+// [0, 2, 3, 1], or its inverse [0, 3, 1, 2].
+static th_arg conv_turn(th_ir *ir, uint8_t rank, bool inverse) {
+  int64_t order[TH_MAX_RANK] = {0};
+  for (uint8_t i = 1; i < rank; i++) {
+    order[i] = inverse ? (i == 1 ? rank - 1 : i - 1) : i % (rank - 1) + 1;
+  }
+  return th_ints(ir, order, rank);
+}
+
+static bool conv_is_turn(const th_stmt *stmt, uint8_t rank) {
+  const th_arg *order = &stmt->args[1];
+  bool turn = order->kind == TH_ARG_LIST && order->count == rank &&
+              th_is_int(order->items[0].num, 0);
+  for (uint8_t i = 1; turn && i < rank; i++) {
+    turn = th_is_int(order->items[i].num, i % (rank - 1) + 1);
+  }
+  return turn;
+}
+
+// A sum is one of a convolution, it is hoped: what else it is only costs time.
+static bool conv_likes_channels_last(const th_stmt *reader,
+                                     const th_value *out) {
+  const char *reason = NULL;
+  bool sum = reader->op->op == TH_OP_add && reader->arg_count == 2;
+  return sum || (th_onednn_conv_takes(reader, &reason) &&
+                 reader->args[0].value != reader->args[1].value &&
+                 reader->args[0].value->type.rank == out->type.rank);
+}
+
+static th_value *conv_mine(th_value *value) {
+  value->def->executor = "onednn";
+  return value;
+}
+
+th_value *th_onednn_conv_lay_out(th_builder *b, th_value *out,
+                                 const th_stmt *const *readers,
+                                 uint32_t count) {
+  uint8_t rank = out->type.rank;
+  const th_stmt *last = out->def;
+  bool pays =
+      conv_stage_after(last) != CONV_PLAIN || last->op->op == TH_OP_convolution;
+  for (uint32_t i = 0; pays && i < count; i++) {
+    pays = conv_likes_channels_last(readers[i], out);
+  }
+  if (!pays) {
+    return out;
+  }
+  th_value *turned = TH_BUILD(b, permute, th_v(out), conv_turn(b->ir, rank, 0));
+  th_value *laid = turned ? TH_BUILD(b, clone, th_v(turned)) : NULL;
+  if (!laid) {
+    return out;
+  }
+  conv_mine(turned);
+  conv_mine(laid);
+  return TH_BUILD(b, permute, th_v(laid), conv_turn(b->ir, rank, 1));
+}
+
+static bool conv_follows(const th_stmt *const *chain, uint32_t count,
+                         const th_stmt *next, const char **reason) {
   const th_value *x = chain[count - 1]->outs[0];
   conv_stage stage = conv_stage_after(chain[count - 1]);
   uint32_t convolutions = 0;
@@ -134,11 +199,22 @@ bool th_onednn_conv_follows(const th_stmt *const *chain, uint32_t count,
   case TH_OP_relu:
     return stage < CONV_CLIPPED;
   case TH_OP_convolution:
-    return convolutions < CONV_STEPS && next->args[0].value == x &&
-           th_onednn_conv_takes(next, reason);
+    return stage <= CONV_CLIPPED && convolutions < CONV_STEPS &&
+           next->args[0].value == x && th_onednn_conv_takes(next, reason);
+  case TH_OP_permute:
+    return stage < CONV_TURNED && conv_is_turn(next, x->type.rank);
+  case TH_OP_clone:
+    return stage == CONV_TURNED;
   default:
     return false;
   }
+}
+
+// A permute or clone of the user's is not one of lay_out.
+bool th_onednn_conv_follows(const th_stmt *const *chain, uint32_t count,
+                            const th_stmt *next, const char **reason) {
+  return conv_follows(chain, count, next, reason) &&
+         (conv_stage_after(next) < CONV_TURNED || next->executor);
 }
 
 // ---- a region
@@ -163,6 +239,7 @@ typedef struct conv_pack {
 
 struct th_onednn_convs {
   int x;
+  bool lays_out; // the result has its channels last
   uint32_t count;
   conv_step steps[CONV_STEPS];
   th_onednn_table table; // its lock also guards the packs
@@ -216,8 +293,10 @@ static void conv_read_after(const th_stmt *region, const th_stmt *stmt,
     step->residual =
         conv_argument(region, &stmt->args[stmt->args[0].value == x]);
     break;
-  default:
+  case CONV_CLIPPED:
     step->is_clipped = true;
+    break;
+  default:
     break;
   }
 }
@@ -230,7 +309,7 @@ static bool conv_read_region(th_onednn_convs *c, const th_stmt *region) {
   }
   c->x = conv_argument(region, &body[0]->args[0]);
   for (uint32_t i = 0; i < region->body_count; i++) {
-    if (i && !th_onednn_conv_follows(body, i, body[i], &reason)) {
+    if (i && !conv_follows(body, i, body[i], &reason)) {
       return false;
     }
     if (body[i]->op->op == TH_OP_convolution) {
@@ -240,6 +319,7 @@ static bool conv_read_region(th_onednn_convs *c, const th_stmt *region) {
                       &c->steps[c->count - 1]);
     }
   }
+  c->lays_out = body[region->body_count - 1]->op->op == TH_OP_clone;
   return true;
 }
 
@@ -339,6 +419,21 @@ static th_status conv_data(th_run *run, int arg, const void **out_data) {
   return TH_OK;
 }
 
+static th_status conv_channels_last(th_run *run, int rank, const int64_t *dims,
+                                    dnnl_memory_desc_t *out) {
+  dnnl_dims_t strides;
+  int64_t stride = dims[1];
+  for (int i = rank; i-- > 2;) {
+    strides[i] = stride;
+    stride *= dims[i];
+  }
+  strides[0] = stride;
+  strides[1] = 1;
+  TH_ONEDNN_TRY(
+      run, memory_desc_init_by_strides(out, rank, dims, dnnl_f32, strides));
+  return TH_OK;
+}
+
 static th_status conv_any(th_run *run, int rank, const int64_t *dims,
                           dnnl_memory_desc_t *out) {
   TH_ONEDNN_TRY(run, memory_desc_init_by_tag(out, rank, dims, dnnl_f32,
@@ -405,16 +500,22 @@ static th_status conv_attr(th_run *run, bool sums, dnnl_primitive_attr_t attr) {
              : th_onednn_error(run, "post_ops_append_sum", status);
 }
 
-static void conv_query(conv_primitive *c, dnnl_primitive_desc_t desc) {
+// Is it a good one?
+static bool conv_query(conv_primitive *c, dnnl_primitive_desc_t desc) {
   const th_onednn *l = th_onednn_get();
+  const char *name = "";
   c->src = *l->primitive_desc_query_md(desc, dnnl_query_src_md, 0);
   c->weights = *l->primitive_desc_query_md(desc, dnnl_query_weights_md, 0);
   c->dst = *l->primitive_desc_query_md(desc, dnnl_query_dst_md, 0);
   c->scratch = *l->primitive_desc_query_md(desc, dnnl_query_scratchpad_md, 0);
+  l->primitive_desc_query(desc, dnnl_query_impl_info_str, 0, &name);
+  return strncmp(name, "ref", 3) != 0;
 }
 
+// TH_UNSUPPORTED without a diagnostic: there is no good one, which was asked
+// for.
 static th_status conv_plan_primitive(th_run *run, const conv_step *step,
-                                     conv_primitive *c) {
+                                     conv_primitive *c, bool only_good) {
   const th_onednn *l = th_onednn_get();
   dnnl_convolution_desc_t conv;
   dnnl_primitive_attr_t attr = NULL;
@@ -427,15 +528,19 @@ static th_status conv_plan_primitive(th_run *run, const conv_step *step,
   TH_ONEDNN_TRY(run, primitive_attr_create(&attr));
   th_status status = conv_attr(run, step->residual >= 0, attr);
   dnnl_status_t made = dnnl_success;
+  bool good = false;
   if (status == TH_OK) {
     made = l->primitive_desc_create(&desc, &conv, attr, l->engine, NULL);
   }
   if (desc) {
-    conv_query(c, desc);
-    made = l->primitive_create(&c->conv, desc);
+    good = conv_query(c, desc);
+    made = good || !only_good ? l->primitive_create(&c->conv, desc) : made;
     l->primitive_desc_destroy(desc);
   }
   l->primitive_attr_destroy(attr);
+  if (status == TH_OK && only_good && (made == dnnl_unimplemented || !good)) {
+    return TH_UNSUPPORTED;
+  }
   return status != TH_OK || made == dnnl_success
              ? status
              : th_onednn_error(run, "convolution", made);
@@ -448,17 +553,24 @@ static th_status conv_plan_step(th_run *run, const conv_step *step,
                                 dnnl_memory_desc_t *from) {
   conv_primitive *c = &plan->items[plan->count++];
   const th_view *w = th_run_tensor(run, (uint32_t)step->weight);
-  dnnl_dims_t dims;
+  dnnl_dims_t dims, in;
   int rank = conv_weight_dims(step, w, dims);
   c->from = *from;
   c->has_bias = step->bias >= 0 || step->is_normed;
-  TH_TRY(conv_any(run, w->rank, x, &c->src));
   TH_TRY(conv_any(run, rank, dims, &c->weights));
   TH_ONEDNN_TRY(
       run, memory_desc_init_by_tag(&c->bias, 1, w->dims, dnnl_f32, dnnl_a));
+  memcpy(in, x, sizeof in);
   conv_out_dims(step, w, w->rank, x);
-  TH_TRY(conv_any(run, w->rank, x, &c->dst));
-  TH_TRY(conv_plan_primitive(run, step, c));
+  TH_TRY(conv_channels_last(run, w->rank, in, &c->src));
+  TH_TRY(conv_channels_last(run, w->rank, x, &c->dst));
+  th_status status = conv_plan_primitive(run, step, c, true);
+  if (status == TH_UNSUPPORTED) {
+    TH_TRY(conv_any(run, w->rank, in, &c->src));
+    TH_TRY(conv_any(run, w->rank, x, &c->dst));
+    status = conv_plan_primitive(run, step, c, false);
+  }
+  TH_TRY(status);
   TH_TRY(conv_plan_order(run, from, &c->src, &c->order));
   if (step->residual >= 0) {
     TH_TRY(conv_desc(run, th_run_tensor(run, (uint32_t)step->residual),
@@ -488,13 +600,17 @@ static th_status conv_plan_make(th_run *run, const th_onednn_convs *convs,
                                 conv_plan *plan) {
   const th_view *view = th_run_tensor(run, (uint32_t)convs->x);
   dnnl_memory_desc_t from;
-  dnnl_dims_t x;
+  dnnl_dims_t x = {0};
   memcpy(x, view->dims, (size_t)view->rank * sizeof *x);
   TH_TRY(conv_desc(run, view, &from));
   for (uint32_t i = 0; i < convs->count; i++) {
     TH_TRY(conv_plan_step(run, &convs->steps[i], plan, x, &from));
   }
-  TH_TRY(conv_desc(run, th_run_out(run, 0), &plan->out));
+  if (convs->lays_out) {
+    TH_TRY(conv_channels_last(run, view->rank, x, &plan->out));
+  } else {
+    TH_TRY(conv_desc(run, th_run_out(run, 0), &plan->out));
+  }
   TH_TRY(conv_plan_order(run, &from, &plan->out, &plan->last_order));
   conv_plan_size(plan);
   return TH_OK;

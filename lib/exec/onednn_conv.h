@@ -14,6 +14,11 @@ bool th_onednn_conv_takes(const th_stmt *stmt, const char **reason);
 bool th_onednn_conv_follows(const th_stmt *const *chain, uint32_t count,
                             const th_stmt *next, const char **reason);
 
+// th_executor.lay_out: the channels of a convolution's result come last in
+// memory where only convolutions and their sums read it.
+th_value *th_onednn_conv_lay_out(th_builder *b, th_value *out,
+                                 const th_stmt *const *readers, uint32_t count);
+
 // A region whose body is such a chain.
 typedef struct th_onednn_convs th_onednn_convs;
 th_status th_onednn_convs_new(th_context *ctx, const th_stmt *region,
