@@ -498,6 +498,33 @@ static th_status onednn_run_batch(th_run *run, th_onednn_plans *plans,
   }
 }
 
+// With copies of operands whose rows and columns are both apart.
+static th_status onednn_run_copies(th_run *run, th_onednn_plans *plans,
+                                   const th_onednn_product *p) {
+  int64_t strides[2 + TH_ONEDNN_POSTS][2];
+  th_view views[TH_ONEDNN_POSTS];
+  th_onednn_product dense = *p;
+  onednn_plan *plan = NULL;
+  TH_TRY(th_run_dense(run, &p->x, strides[0], &dense.x));
+  TH_TRY(th_run_dense(run, &p->y, strides[1], &dense.y));
+  dense.y_is_constant = false;
+  for (uint32_t i = 0; i < p->posts->count; i++) {
+    if (p->operands[i] && p->operands[i]->rank == 2) {
+      TH_TRY(th_run_dense(run, p->operands[i], strides[2 + i], &views[i]));
+      dense.operands[i] = &views[i];
+    }
+  }
+  th_status status = onednn_plan_get(run, plans, &dense, &plan);
+  if (!plan) {
+    return status == TH_UNSUPPORTED
+               ? th_run_error(run, status, "oneDNN has no implementation")
+               : status;
+  }
+  status = onednn_run_plan(run, plans, plan, &dense);
+  th_onednn_table_put(&plans->table, &plan->entry);
+  return status;
+}
+
 th_status th_onednn_run(th_run *run, th_onednn_plans *plans,
                         const th_onednn_product *product) {
   onednn_plan *plan = NULL;
@@ -509,7 +536,7 @@ th_status th_onednn_run(th_run *run, th_onednn_plans *plans,
   } else if (status == TH_UNSUPPORTED && product->z.rank > 2) {
     status = onednn_run_batch(run, plans, product);
   } else if (status == TH_UNSUPPORTED) {
-    status = th_run_error(run, status, "oneDNN has no implementation");
+    status = onednn_run_copies(run, plans, product);
   }
   th_pool_lend(before);
   return status;

@@ -1,3 +1,4 @@
+// A small table under a lock; the oldest entry makes room.
 #include "exec/onednn_table.h"
 
 #include <string.h>

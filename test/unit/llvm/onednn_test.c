@@ -11,6 +11,10 @@
 #include <string.h>
 
 static const against_case onednn_cases[] = {
+    {{"x f32[3, 4, 2]", "y f32[6, 4, 2]", "r f32[2, 3, 6]"}, // batch inmost
+     "  a = permute(x, [2, 0, 1])\n  b = permute(y, [2, 1, 0])\n"
+     "  c = matmul(a, b)\n  z = add(c, r)\n",
+     "[z] = onednnFusion0(a, b, r)"},
     {{"x f32[5, 7]", "w f32[9, 7]"}, "  z = linear(x, w)\n", "onednnFusion0"},
     {{"x f32[1, 7]", "w f32[9, 7]", "b f32[9]"},
      "  z = linear(x, w, b)\n",
