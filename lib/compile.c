@@ -58,7 +58,8 @@ static th_status compile_transforms(void *user, th_pipeline *p, bool is_after,
   for (size_t i = 0; i < o->transform_count; i++) {
     const th_transform *t = &o->transforms[i];
     if (t->stage == stage) {
-      th_pass_info pass = {t->name, "", th_transform_run};
+      th_pass_info pass = {
+          .name = t->name, .summary = "", .fn = th_transform_run};
       p->transform = t;
       TH_TRY(th_manager_run_pass(p, &pass, &w->manager, history));
       ran = true;

@@ -7,7 +7,7 @@
 #include <string.h>
 
 const th_pass_info th_passes[] = {
-#define PASS(name, summary) {#name, summary, th_pass_##name},
+#define PASS(name, keeps, summary) {#name, summary, th_pass_##name, keeps},
 #include "passes/passes.def"
 #undef PASS
 };
@@ -106,11 +106,10 @@ static bool manager_is_planned(const th_trace *trace) {
 
 // A final trace that is read back has `del`, places in the slab and writes in
 // place.  They hold for its order of statements and its uses alone, so a pass
-// that stands before those which make them gets the trace without them.
+// that changes those gets the trace without them.
 static th_status manager_unplan(const th_pass_info *pass,
                                 const th_trace **trace) {
-  if (pass >= th_pass_find("inplace", strlen("inplace")) ||
-      !manager_is_planned(*trace)) {
+  if (pass->keeps_plan || !manager_is_planned(*trace)) {
     return TH_OK;
   }
   th_builder b;

@@ -25,6 +25,7 @@ typedef struct th_pass_info {
   const char *name;    // also the flag, the timer and the dump
   const char *summary; // for --list-passes
   th_pass_fn fn;
+  bool keeps_plan; // takes a trace with `del` and places; others lose them
 } th_pass_info;
 
 // In the order of passes.def, which is also the default pipeline.
@@ -69,7 +70,7 @@ th_status th_manager_run(th_pipeline *p, const char *names,
                          th_history *history);
 
 // Prototypes of the passes.
-#define PASS(name, summary)                                                    \
+#define PASS(name, keeps, summary)                                             \
   th_status th_pass_##name(th_pipeline *p, const th_trace *in, th_trace **out);
 #include "passes/passes.def"
 #undef PASS

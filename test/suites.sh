@@ -257,7 +257,15 @@ cases() {
 
 # The full set lies beside the project; in CI it has to be there.
 have_conformance() {
-  [ -d "$conformance/models" ] && return 0
+  local name
+  if [ -d "$conformance/models" ]; then
+    for name in $model_names; do
+      compgen -G "$conformance/models/$name.pt2" > /dev/null && continue
+      say "FAILED: no model is called $name"
+      count 0 1
+    done
+    return 0
+  fi
   say "SKIPPED: no conformance cases in $conformance"
   skipped=1
   [ "${CI:-}" != true ] || count 0 1

@@ -98,7 +98,6 @@ struct th_program {
   const th_trace *trace;
   th_ir *ir;
   th_arena arena;
-  th_unwind unwind;
   th_program_options options;
   th_step *steps;
   uint32_t step_count, kernel_count;
@@ -144,7 +143,6 @@ struct th_frame {
   const th_program_value *inputs;
   th_tensor **input_copies;   // by input: a row-major copy, or NULL
   th_tensor **owned;          // by base: what the call allocated
-  bool *given;                // by base: memory of an output of the caller's
   struct th_scratch *scratch; // of the step that runs
   const th_scalar *inherit;   // a branch: the numbers of the trace around it
   th_program_value *outputs;

@@ -12,27 +12,56 @@ typedef enum th_op {
   TH_OP_COUNT // from here on: user operations
 } th_op;
 
-// What passes ask.
+// What passes ask, as words of --list-ops:
+//   elementwise  with broadcasting and promotion
+//   commutes     in its first two operands
+//   reduces      over `dims`
+//   contracts    products
+//   view         the result may share the operand's memory
+//   moves        moves elements and computes nothing
+//   composite    has an expansion
+//   effect       is kept though nobody uses it, in its order
+//   random       two calls with equal operands may differ
+//   gather       reads where an index says
+//   scatter      writes where an index says
+//   creates      no tensor operand
+//   structure    region, kernel, del: only passes make these
+//   data-size    the shape depends on data
+//   concat       anchors of host_cat
+//   guard        only in prologues
+//   checks       may stop a call: an index, a divisor, a condition
+//   makes        memory, sizes or numbers come with its run
+//   control      the program runs it, no executor does
+#define TH_TRAIT_MAP(X)                                                        \
+  X(EW, "elementwise")                                                         \
+  X(COMMUTES, "commutes")                                                      \
+  X(REDUCES, "reduces")                                                        \
+  X(CONTRACTS, "contracts")                                                    \
+  X(VIEW, "view")                                                              \
+  X(MOVES, "moves")                                                            \
+  X(COMPOSITE, "composite")                                                    \
+  X(EFFECT, "effect")                                                          \
+  X(RANDOM, "random")                                                          \
+  X(GATHER, "gather")                                                          \
+  X(SCATTER, "scatter")                                                        \
+  X(CREATES, "creates")                                                        \
+  X(STRUCT, "structure")                                                       \
+  X(DATA_SIZE, "data-size")                                                    \
+  X(CONCAT, "concat")                                                          \
+  X(GUARD, "guard")                                                            \
+  X(CHECKS, "checks")                                                          \
+  X(MAKES, "makes")                                                            \
+  X(CONTROL, "control")
+
 enum {
-  TH_EW = 1 << 0,         // elementwise with broadcasting and promotion
-  TH_COMMUTES = 1 << 1,   // in its first two operands
-  TH_REDUCES = 1 << 2,    // over `dims`
-  TH_CONTRACTS = 1 << 3,  // products
-  TH_VIEW = 1 << 4,       // the result may share the operand's memory
-  TH_MOVES = 1 << 5,      // moves elements and computes nothing
-  TH_COMPOSITE = 1 << 6,  // has an expansion
-  TH_EFFECT = 1 << 7,     // is kept though nobody uses it, in its order
-  TH_RANDOM = 1 << 8,     // two calls with equal operands may differ
-  TH_GATHER = 1 << 9,     // reads where an index says
-  TH_SCATTER = 1 << 10,   // writes where an index says
-  TH_CREATES = 1 << 11,   // no tensor operand
-  TH_STRUCT = 1 << 12,    // region, kernel, del: only passes make these
-  TH_DATA_SIZE = 1 << 13, // the shape depends on data
-  TH_CONCAT = 1 << 14,    // anchors of the *_cat executors
-  TH_GUARD = 1 << 15,     // only in prologues
-  TH_CHECKS = 1 << 16,    // may stop a call: an index, a divisor, a condition
-  TH_MAKES = 1 << 17,     // memory, sizes or numbers come with its run
-  TH_CONTROL = 1 << 18,   // the program runs it, no executor does
+#define X(name, text) TH_BIT_##name,
+  TH_TRAIT_MAP(X)
+#undef X
+};
+enum {
+#define X(name, text) TH_##name = 1 << TH_BIT_##name,
+  TH_TRAIT_MAP(X)
+#undef X
 };
 
 // Kinds of parameters, as the schema letters say.

@@ -14,14 +14,9 @@ static void list_traits(const th_op_info *op, FILE *out) {
     uint32_t trait;
     const char *name;
   } traits[] = {
-      {TH_EW, "elementwise"},      {TH_COMMUTES, "commutes"},
-      {TH_REDUCES, "reduces"},     {TH_CONTRACTS, "contracts"},
-      {TH_VIEW, "view"},           {TH_MOVES, "moves"},
-      {TH_COMPOSITE, "composite"}, {TH_EFFECT, "effect"},
-      {TH_RANDOM, "random"},       {TH_GATHER, "gather"},
-      {TH_SCATTER, "scatter"},     {TH_CREATES, "creates"},
-      {TH_STRUCT, "structure"},    {TH_DATA_SIZE, "data-size"},
-      {TH_CONCAT, "concat"},
+#define X(trait, text) {TH_##trait, text},
+      TH_TRAIT_MAP(X)
+#undef X
   };
   const char *between = "  # ";
   for (size_t i = 0; i < TH_COUNT(traits); i++) {
