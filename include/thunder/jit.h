@@ -254,7 +254,8 @@ typedef struct th_claim_row {
 TH_API size_t th_callable_claims(th_callable *callable,
                                  const th_claim_row **out_rows);
 
-// One row for each step that ran, when `profile` was set.
+// One row for each step that ran, when `profile` was set.  The first call, in
+// which executors prepare, counts only when it is alone.
 typedef struct th_profile_row {
   const th_stmt *stmt;
   const char *name; // kernel or operation

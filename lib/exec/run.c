@@ -456,6 +456,16 @@ static th_status run_step(th_frame *call, uint32_t index) {
   return TH_OK;
 }
 
+// The first call makes primitives and packs weights: the second begins anew.
+static void run_count_time(th_program *p, th_step *step, int64_t nanoseconds) {
+  if (atomic_load_explicit(&p->calls, memory_order_relaxed) == 1) {
+    step->nanoseconds = 0;
+    step->calls = 0;
+  }
+  step->nanoseconds += nanoseconds;
+  step->calls++;
+}
+
 static th_status run_steps(th_frame *call) {
   th_program *p = call->program;
   for (uint32_t i = 0; i < p->step_count; i++) {
@@ -467,8 +477,7 @@ static th_status run_steps(th_frame *call) {
     TH_TRY(run_step(call, i));
     TH_TRY(run_watch(call, &p->steps[i], true));
     if (p->profiling) {
-      p->steps[i].nanoseconds += th_clock_ns() - start;
-      p->steps[i].calls++;
+      run_count_time(p, &p->steps[i], th_clock_ns() - start);
     }
   }
   return TH_OK;
