@@ -5,6 +5,8 @@
 //
 // Views of row-major or strided memory need no executor (they are windows).
 //
+// An executor with anchors gets runs of statements that have one in them.
+//
 // An executor that takes chains (a product with its bias, activation and
 // residual) gets the statements behind the one it accepts as long as each is
 // the only reader of the one before.  They are written together, where the last
@@ -35,6 +37,8 @@ typedef struct claim_state {
   uint32_t *readers, *reader;
   uint32_t now;
   claim_chain **chains; // by statement index
+  // By statement index: the executor with anchors whose run it is in.
+  const th_executor **anchored;
 } claim_state;
 
 static void claim_explain(claim_state *s, const th_stmt *stmt,
@@ -47,18 +51,78 @@ static void claim_explain(claim_state *s, const th_stmt *stmt,
 
 // A window is nobody's, unless it can be part of a region: its result has the
 // strides of the operand's memory, which are not those of a buffer of its own.
+static bool claim_accepts(const claim_state *s, const th_executor *e,
+                          const th_stmt *stmt, const char **reason) {
+  if (!th_stmt_is_window(s->p->ir, stmt) &&
+      th_executor_claim(e, stmt, reason)) {
+    return true;
+  }
+  if (!th_executor_can_fuse(e, stmt, reason)) {
+    return false;
+  }
+  if (!e->anchors || s->anchored[stmt->index] == e) {
+    return true;
+  }
+  *reason = "no anchor is in its run of statements";
+  return false;
+}
+
 static const th_executor *claim_by(claim_state *s, const th_stmt *stmt) {
-  bool is_window = th_stmt_is_window(s->p->ir, stmt);
   for (uint32_t i = 0; i < s->p->executors.count; i++) {
     const th_executor *e = s->p->executors.items[i];
     const char *reason = NULL;
-    if ((!is_window && th_executor_claim(e, stmt, &reason)) ||
-        th_executor_can_fuse(e, stmt, &reason)) {
+    if (claim_accepts(s, e, stmt, &reason)) {
       return e;
     }
     claim_explain(s, stmt, e->name, reason);
   }
   return NULL;
+}
+
+// Is the statement one that the executor at `index` of the list may get?
+static bool claim_in_reach(const claim_state *s, uint32_t index,
+                           const th_stmt *stmt) {
+  const th_executor *e = s->p->executors.items[index];
+  const char *reason = NULL;
+  if (stmt->executor || stmt->op->traits & (TH_STRUCT | TH_CONTROL)) {
+    return stmt->executor && strcmp(stmt->executor, e->name) == 0;
+  }
+  for (uint32_t i = 0; i < index; i++) {
+    if (claim_accepts(s, s->p->executors.items[i], stmt, &reason)) {
+      return false;
+    }
+  }
+  return th_executor_can_fuse(e, stmt, &reason);
+}
+
+// Gives runs that have an anchor to the executor at `index`.
+static void claim_anchor_runs(claim_state *s, uint32_t index) {
+  const th_executor *e = s->p->executors.items[index];
+  const char *reason = NULL;
+  uint32_t count = s->in->stmt_count;
+  for (uint32_t i = 0, end; i<count; i = end> i ? end : i + 1) {
+    bool anchor = false;
+    for (end = i; end < count; end++) {
+      const th_stmt *stmt = s->in->stmts[end];
+      if (!claim_in_reach(s, index, stmt)) {
+        break;
+      }
+      anchor = anchor || e->anchors(stmt, &reason);
+    }
+    for (uint32_t k = i; anchor && k < end; k++) {
+      s->anchored[k] = e;
+    }
+  }
+}
+
+static void claim_find_anchors(claim_state *s) {
+  s->anchored = TH_NEW_ARRAY(&s->p->ir->arena, const th_executor *,
+                             s->in->stmt_count + 1u);
+  for (uint32_t i = 0; i < s->p->executors.count; i++) {
+    if (s->p->executors.items[i]->anchors) {
+      claim_anchor_runs(s, i);
+    }
+  }
 }
 
 static void claim_missing(claim_state *s, const th_stmt *stmt) {
@@ -263,6 +327,7 @@ static th_status claim_round(th_pipeline *p, const th_trace *in, th_trace **out,
   claim_state s = {.p = p, .in = in};
   th_map_init(&s.reported, &p->ir->arena);
   claim_count_readers(&s);
+  claim_find_anchors(&s);
   *out = th_remap_begin(&s.m, in, &s.b);
   for (uint32_t i = 0; i < in->stmt_count; i++) {
     TH_TRY(claim_stmt(&s, in->stmts[i]));

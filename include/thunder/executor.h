@@ -125,12 +125,20 @@ typedef struct th_executor_options {
   th_status (*fuse)(th_context *ctx, const th_stmt *region, th_run_fn *out_run,
                     void **out_state);
   void (*release)(void *state); // NULL: nothing to free
+  // A fusing executor without `fuse`: its regions are compiled like those of
+  // this one ("host", or one like it), which has to accept the statements too;
+  // can_fuse may be NULL.
+  const char *like;
+  // A run of statements becomes a region only where this accepts one of them;
+  // else the next executor of the list gets them.  NULL: every run does.
+  th_check_fn anchors;
 } th_executor_options;
 
 // Adds an executor to a context; the strings and the table are copied.
 // Callables that are made afterwards can name it.
-//   TH_INVALID: the name is taken or no name, a claim has no run function
-//   TH_NOT_FOUND: a claim names an unknown operation
+//   TH_INVALID: the name is taken or no name, a claim has no run function,
+//   `fuse` without can_fuse or with `like`, `like` is none that compiles
+//   TH_NOT_FOUND: a claim names an unknown operation, `like` an executor
 TH_API th_status th_executor_register(th_context *ctx,
                                       const th_executor_options *options);
 

@@ -27,6 +27,8 @@ struct th_executor {
   const th_state_hooks *state;
   // A fusing executor: may this statement be part of a region; and the region.
   th_check_fn can_fuse;
+  const th_executor *like; // accepts what this one takes, and compiles it
+  th_check_fn anchors;     // NULL: a region needs none
   th_status (*fuse)(const th_executor *executor, th_fusion *fusion);
   // An executor of chains: a region is a statement that can_fuse accepts and
   // those behind it, each the only reader of the one before.  May `next` join?
@@ -74,7 +76,7 @@ extern const th_executor_options th_ref_executor;  // ref.c
 extern const th_executor_options th_host_executor; // host.c
 void th_host_executor_init(th_executor *executor); // its fusing part
 extern const th_executor_options th_gemv_executor;
-void th_gemv_executor_init(th_executor *executor);
+extern const th_executor_options th_host_cat_executor;
 extern const th_executor_options th_onednn_executor; // onednn.c
 void th_onednn_executor_init(th_executor *executor);
 extern const th_executor_options th_flash_executor; // flash.c

@@ -1,6 +1,7 @@
 // Executors through lowering/: `host` takes everything, as fused regions;
 // `gemv` products of one row, which read a matrix once, as fast as memory gives
-// it, where a library for products of many rows is at half of that.
+// it, where a library for products of many rows is at half of that; `host_cat`
+// regions with a concat or a split, for use beside another fuser.
 #include "exec/executor.h"
 #include "exec/ref.h"
 #include "lowering/lower.h"
@@ -35,7 +36,7 @@ static bool gemv_can_fuse(const th_stmt *stmt, const char **reason) {
       return false;
     }
   }
-  return th_lower_supports(stmt, reason);
+  return true;
 }
 
 // Only what regions refuse: their bins have a constant range.
@@ -70,9 +71,22 @@ void th_host_executor_init(th_executor *executor) {
 }
 
 const th_executor_options th_gemv_executor = {
-    .size = sizeof(th_executor_options), .name = "gemv", .version = "1"};
+    .size = sizeof(th_executor_options),
+    .name = "gemv",
+    .version = "1",
+    .can_fuse = gemv_can_fuse,
+    .like = "host",
+};
 
-void th_gemv_executor_init(th_executor *executor) {
-  executor->can_fuse = gemv_can_fuse;
-  executor->fuse = host_fuse;
+static bool host_cat_anchors(const th_stmt *stmt, const char **reason) {
+  *reason = "no concat and no split";
+  return stmt->op->traits & TH_CONCAT;
 }
+
+const th_executor_options th_host_cat_executor = {
+    .size = sizeof(th_executor_options),
+    .name = "host_cat",
+    .version = "1",
+    .like = "host",
+    .anchors = host_cat_anchors,
+};

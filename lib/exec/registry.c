@@ -14,11 +14,11 @@ static const struct {
   const char *name, *to;
 } registry_aliases[] = {
     {"cudnn", "flash"},
-    {"inductor_cat", "host"},
+    {"inductor_cat", "host_cat"},
     {"sdpa", "flash"},
     {"torch", "ref"},
     {"torchcompile", "host"},
-    {"torchcompile_cat", "host"},
+    {"torchcompile_cat", "host_cat"},
     {"transformer_engine", "host"},
 };
 
@@ -59,6 +59,12 @@ static th_executor *registry_add(registry *r, th_context *ctx,
     e->fuse_user = options->fuse;
     e->release = options->release;
   }
+  if (options->like) {
+    e->like = th_map_get(&r->by_name, options->like);
+    e->can_fuse = options->can_fuse;
+    e->fuse = e->like->fuse;
+  }
+  e->anchors = options->anchors;
   th_map_put(&r->by_name, e->name, e);
   return e;
 }
@@ -69,7 +75,8 @@ static const struct {
 } registry_builtins[] = {
     {&th_ref_executor, NULL},
     {&th_host_executor, th_host_executor_init},
-    {&th_gemv_executor, th_gemv_executor_init},
+    {&th_gemv_executor, NULL},
+    {&th_host_cat_executor, NULL},
     {&th_onednn_executor, th_onednn_executor_init},
     {&th_flash_executor, th_flash_executor_init},
 };
@@ -170,8 +177,11 @@ const th_claim *th_executor_claim(const th_executor *executor,
 bool th_executor_can_fuse(const th_executor *executor, const th_stmt *stmt,
                           const char **reason) {
   enum { NEVER = TH_MAKES | TH_EFFECT | TH_STRUCT };
-  if (!executor->can_fuse) {
+  if (executor->like && !th_executor_can_fuse(executor->like, stmt, reason)) {
     return false;
+  }
+  if (!executor->can_fuse) {
+    return executor->like;
   }
   if (executor->fuse_user && stmt->op->traits & NEVER) {
     *reason = "a region holds no effects and no sizes that depend on data";
@@ -211,6 +221,31 @@ typedef struct registry_args {
   const th_executor_options *options;
 } registry_args;
 
+static th_status registry_check_fusing(th_context *ctx, registry *r,
+                                       const th_executor_options *options) {
+  if (!options->like) {
+    return !options->can_fuse == !options->fuse
+               ? TH_OK
+               : th_error(ctx, TH_INVALID, TH_NOWHERE,
+                          "executor '%s': can_fuse and fuse go together",
+                          options->name);
+  }
+  const th_executor *like = th_map_get(&r->by_name, options->like);
+  if (!like) {
+    return th_error(ctx, TH_NOT_FOUND, TH_NOWHERE,
+                    "executor '%s' is like '%s', which is no executor",
+                    options->name, options->like);
+  }
+  if (options->fuse || !like->fuse || like->fuse_user) {
+    return th_error(ctx, TH_INVALID, TH_NOWHERE,
+                    "executor '%s' is like '%s': %s", options->name,
+                    options->like,
+                    options->fuse ? "it has a `fuse` of its own"
+                                  : "which compiles no regions");
+  }
+  return TH_OK;
+}
+
 static th_status registry_register(void *user) {
   registry_args *a = user;
   th_executor_options options = {0};
@@ -245,11 +280,7 @@ static th_status registry_register(void *user) {
                       options.name, op);
     }
   }
-  if (!options.can_fuse != !options.fuse) {
-    return th_error(a->ctx, TH_INVALID, TH_NOWHERE,
-                    "executor '%s': can_fuse and fuse go together",
-                    options.name);
-  }
+  TH_TRY(registry_check_fusing(a->ctx, r, &options));
   registry_add(r, a->ctx, &options);
   return TH_OK;
 }

@@ -263,3 +263,70 @@ Test(user_region, what_cannot_be_fused) {
             th_diagnostics_all(ctx));
   th_context_free(ctx);
 }
+
+// ---- compiled like another
+
+static bool like_only_adds(const th_stmt *stmt, const char **reason) {
+  *reason = "takes sums";
+  return strcmp(th_stmt_op_name(stmt), "add") == 0;
+}
+
+static bool like_has_exp(const th_stmt *stmt, const char **reason) {
+  *reason = "no exp";
+  return strcmp(th_stmt_op_name(stmt), "exp") == 0;
+}
+
+static char *like_trace(th_executor_options *executor, const char *executors) {
+  static const char text[] = "def f(x):\n"
+                             "  # x: \"cpu f32[4]\"\n"
+                             "  a = add(x, 1)\n"
+                             "  b = exp(a)\n"
+                             "  c = add(b, 1)\n"
+                             "  return c\n";
+  th_context *ctx = th_context_new();
+  th_callable *f = NULL;
+  th_jit_options options = TH_JIT_OPTIONS_INIT;
+  const char *const *texts;
+  options.executors = executors;
+  options.verify_each = options.roundtrip_each = true;
+  cr_assert_eq(th_executor_register(ctx, executor), TH_OK, "%s",
+               th_diagnostics_all(ctx));
+  cr_assert_eq(th_jit_text(ctx, "t", text, sizeof text - 1, &options, &f),
+               TH_OK, "%s", th_diagnostics_all(ctx));
+  size_t traces = th_last_traces(f, TH_TRACES_COMPUTATION, &texts);
+  char *last = th_text_copy(texts[traces - 1]);
+  th_callable_free(f);
+  th_context_free(ctx);
+  return last;
+}
+
+Test(user_region, compiled_like_host) {
+  th_executor_options adds = {.size = sizeof adds,
+                              .name = "adds",
+                              .like = "host",
+                              .can_fuse = like_only_adds};
+  char *text = like_trace(&adds, "adds,ref");
+  cr_expect_eq(region_count(text, "addsKernel"), 2, "%s", text);
+  cr_expect_eq(region_count(text, "ref.exp"), 1, "%s", text);
+  th_text_free(text);
+  th_executor_options anchored = {.size = sizeof anchored,
+                                  .name = "anchored",
+                                  .like = "host",
+                                  .anchors = like_has_exp};
+  text = like_trace(&anchored, "anchored,ref");
+  cr_expect_eq(region_count(text, "anchoredFusion0(x)"), 1, "%s", text);
+  cr_expect_eq(region_count(text, "ref."), 0, "%s", text);
+  th_text_free(text);
+}
+
+Test(user_region, like_what_compiles) {
+  th_context *ctx = th_context_new();
+  th_executor_options wrong = {
+      .size = sizeof wrong, .name = "wrong", .like = "nobody"};
+  cr_expect_eq(th_executor_register(ctx, &wrong), TH_NOT_FOUND);
+  wrong.like = "onednn";
+  cr_expect_eq(th_executor_register(ctx, &wrong), TH_INVALID);
+  wrong.like = "ref";
+  cr_expect_eq(th_executor_register(ctx, &wrong), TH_INVALID);
+  th_context_free(ctx);
+}
