@@ -26,6 +26,9 @@ typedef struct th_kernel {
 // Can the statement be part of a region?  *reason says why not.
 bool th_lower_supports(const th_stmt *stmt, const char **reason);
 
+// A matrix product of one row: each element of the second operand is read once.
+bool th_lower_is_row(const th_stmt *stmt);
+
 // Statements of `from` (mapped by `remap`), in order, whose results `outs` are
 // needed outside: appends `region` statements's worth of kernels to remap->to
 // as one statement labelled <executor>Fusion<N>, maps the results, and takes

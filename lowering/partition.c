@@ -1,6 +1,8 @@
 // The partition; see partition.h.
 #include "lowering/partition.h"
 
+#include "lowering/lower.h"
+
 #include "ir/infer.h"
 
 #include <string.h>
@@ -438,6 +440,30 @@ static void part_arg_uses(part_state *s, const th_arg *arg, uint32_t cluster,
   th_arg_values(arg, part_operand_unknown, &o);
 }
 
+bool th_lower_is_row(const th_stmt *stmt) {
+  bool linear = stmt->op->op == TH_OP_linear;
+  if (!linear && stmt->op->op != TH_OP_matmul) {
+    return false;
+  }
+  const th_type *x = &stmt->args[0].value->type;
+  int first = linear || x->rank < 2 ? 0 : x->rank - 2;
+  for (int i = first; i + 1 < x->rank; i++) {
+    if (!th_is_int(x->dims[i], 1)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// A matrix of another dtype that a product of one row converts on the way.
+static bool part_is_converted(part_state *s, const th_stmt *stmt,
+                              uint16_t arg) {
+  const th_value *y = arg == 1 ? part_value(&stmt->args[1]) : NULL;
+  const part_info *info = y ? part_info_of(s, y) : NULL;
+  return info && info->def >= 0 && s->stmts[info->def]->op->op == TH_OP_to &&
+         th_lower_is_row(stmt);
+}
+
 // Operands of an anchor: products, windows and sources of scatters read
 // memory; running sums and what is copied are computed on the way.
 static void part_anchor_operands(part_state *s, const th_stmt *stmt,
@@ -447,7 +473,8 @@ static void part_anchor_operands(part_state *s, const th_stmt *stmt,
   for (uint16_t i = 0; i < stmt->arg_count; i++) {
     // What is written in place is memory, and so is all that is read beside
     // it: it could be the same.
-    part_arg_uses(s, &stmt->args[i], cluster, memory || stmt->in_place);
+    part_arg_uses(s, &stmt->args[i], cluster,
+                  (memory && !part_is_converted(s, stmt, i)) || stmt->in_place);
   }
 }
 

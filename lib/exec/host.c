@@ -22,21 +22,16 @@ static th_status host_fuse(const th_executor *executor, th_fusion *fusion) {
   return th_lower_region(&in);
 }
 
+// Of what stands around such a product its kernel can do what goes element by
+// element: weights of fewer bits are converted, results scaled.
 static bool gemv_can_fuse(const th_stmt *stmt, const char **reason) {
-  bool linear = stmt->op->op == TH_OP_linear;
-  if (!linear && stmt->op->op != TH_OP_matmul) {
-    *reason = "not in its table";
-    return false;
-  }
-  const th_type *x = &stmt->args[0].value->type;
-  int first = linear || x->rank < 2 ? 0 : x->rank - 2;
-  for (int i = first; i + 1 < x->rank; i++) {
-    if (!th_is_int(x->dims[i], 1)) {
-      *reason = "takes one row";
-      return false;
-    }
-  }
-  return true;
+  *reason = "takes products of one row and what is done to each element";
+  return th_lower_is_row(stmt) || stmt->op->traits & TH_EW;
+}
+
+static bool gemv_anchors(const th_stmt *stmt, const char **reason) {
+  *reason = "no product of one row";
+  return th_lower_is_row(stmt);
 }
 
 // Only what regions refuse: their bins have a constant range.
@@ -76,6 +71,7 @@ const th_executor_options th_gemv_executor = {
     .version = "1",
     .can_fuse = gemv_can_fuse,
     .like = "host",
+    .anchors = gemv_anchors,
 };
 
 static bool host_cat_anchors(const th_stmt *stmt, const char **reason) {
