@@ -174,7 +174,7 @@ static void gen_group_stores(th_gen *g, gen_group *group) {
   if (g->lane < 0 && g->phase->lane < 0) {
     int score = 0;
     group->lane = th_plan_lane(g->plan, group->vars, roots, group->count,
-                               offsets, &score);
+                               offsets, 0, &score);
   }
   th_var_set own = group->lane < 0 ? 0 : (th_var_set)1 << group->lane;
   g->stores_row = true;

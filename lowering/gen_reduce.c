@@ -580,7 +580,7 @@ void th_gen_reduce(th_gen *g, th_node *const *nodes, uint32_t count) {
   }
   if (g->phase->lane < 0 && g->lane < 0) {
     int score = 0;
-    nest.lane = th_plan_lane(g->plan, vars, roots, count, NULL, &score);
+    nest.lane = th_plan_lane(g->plan, vars, roots, count, NULL, 0, &score);
     state.by_lanes = nest.lane >= 0;
   }
   int last = vars ? 63 - __builtin_clzll(vars) : -1;

@@ -158,6 +158,7 @@ typedef struct plan_score {
   int var;
   int score;
   bool *seen;
+  th_var_set walked; // by reductions: loads that vary with none do not weigh
 } plan_score;
 
 // Neighbours are good, one value for all lanes is fine, anything else costs a
@@ -181,7 +182,9 @@ static void plan_score_node(plan_score *s, const th_node *node) {
     return;
   }
   s->seen[node->id] = true;
-  if (node->kind == TH_NODE_LOAD) {
+  if (node->kind == TH_NODE_LOAD &&
+      (!s->walked ||
+       th_space_depends(&s->plan->nest->space, node->expr) & s->walked)) {
     s->score += plan_stride_score(s->plan, node->expr, s->var);
   }
   for (uint32_t i = 0; i < node->arg_count; i++) {
@@ -200,7 +203,7 @@ static int plan_extent_score(const th_plan *p, int var) {
 
 int th_plan_lane(const th_plan *p, th_var_set vars, th_node *const *roots,
                  uint32_t count, const th_expr *const *offsets,
-                 int *out_score) {
+                 th_var_set walked, int *out_score) {
   int best = -1, best_score = 0;
   th_nest *n = p->nest;
   for (int v = (int)n->space.var_count - 1; v >= 0; v--) {
@@ -208,7 +211,7 @@ int th_plan_lane(const th_plan *p, th_var_set vars, th_node *const *roots,
       continue;
     }
     plan_score s = {p, v, plan_extent_score(p, v),
-                    TH_NEW_ARRAY(n->arena, bool, n->node_count + 1)};
+                    TH_NEW_ARRAY(n->arena, bool, n->node_count + 1), walked};
     for (uint32_t i = 0; i < count; i++) {
       plan_score_node(&s, roots[i]);
       // A store that misses costs more than a load: twice.
@@ -378,11 +381,12 @@ static void plan_phase(th_plan *p, uint32_t number) {
   }
   th_var_set inner = (plan_used_vars(n) & ~phase->outer) | scan;
   th_var_set bad = n->sequential ? plan_conflicting(n, number) : 0;
+  th_var_set walked = reduces ? inner : 0;
   int outer_score = 0, inner_score = 0;
-  phase->lane =
-      th_plan_lane(p, phase->outer & ~bad, roots, count, offsets, &outer_score);
+  phase->lane = th_plan_lane(p, phase->outer & ~bad, roots, count, offsets,
+                             walked, &outer_score);
   int row =
-      th_plan_lane(p, reduces ? inner : 0, roots, count, offsets, &inner_score);
+      th_plan_lane(p, walked, roots, count, offsets, walked, &inner_score);
   th_var_set lanes = phase->lane >= 0 ? (th_var_set)1 << phase->lane : 0;
   if (row >= 0 && (phase->lane < 0 || inner_score > outer_score)) {
     phase->lane = -1;

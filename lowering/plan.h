@@ -64,7 +64,10 @@ th_status th_plan_make(th_nest *n, const th_target *target, th_plan *out_plan);
 
 // The best variable of a set to run in lanes for these nodes and stores; -1
 // for an empty set.  out_score is higher for better strides.
+// Where `walked` (the variables of reductions) is not empty, loads that vary
+// with none of them do not weigh.
 int th_plan_lane(const th_plan *p, th_var_set vars, th_node *const *roots,
-                 uint32_t count, const th_expr *const *offsets, int *out_score);
+                 uint32_t count, const th_expr *const *offsets,
+                 th_var_set walked, int *out_score);
 
 #endif
