@@ -72,11 +72,29 @@ static th_status callable_copy_options(void *user) {
   o->executors = callable_copy_text(c, o->executors);
   o->passes = callable_copy_text(c, o->passes);
   o->dump_traces = callable_copy_text(c, o->dump_traces);
+  o->weights = callable_copy_text(c, o->weights);
   o->threads = th_pool_threads(o->threads);
   TH_TRY(callable_copy_transforms(c));
   return th_executor_resolve(
       c->ctx, &c->arena,
       o->executors ? o->executors : th_executor_default(TH_CPU), &c->executors);
+}
+
+th_status th_callable_check_weights(const th_callable *c, bool has_archive) {
+  const char *w = c->options.weights;
+  if (!w || strcmp(w, "f32") == 0) {
+    return TH_OK;
+  }
+  if (strcmp(w, "bf16") != 0 && strcmp(w, "i8") != 0) {
+    return th_error(c->ctx, TH_INVALID, TH_NOWHERE,
+                    "weights in '%.40s': they can be f32, bf16 or i8", w);
+  }
+  return has_archive
+             ? TH_OK
+             : th_error(c->ctx, TH_INVALID, TH_NOWHERE,
+                        "weights in '%s' are made of an archive's, and there "
+                        "is none",
+                        w);
 }
 
 th_status th_callable_new(th_context *ctx, const th_jit_options *options,
@@ -651,6 +669,9 @@ void th_callable_statistics(th_callable *callable, th_statistics *out) {
                      .trace_ns = callable->trace_ns,
                      .passes_ns = callable->passes_ns,
                      .codegen_ns = callable->codegen_ns,
+                     .weights_rounded = callable->weights_rounded,
+                     .weight_error = callable->weight_error,
+                     .weight_error_largest = callable->weight_error_largest,
                      .reason = callable->reason_read};
   if (callable->newest) {
     th_program_stats p;

@@ -49,6 +49,8 @@ struct th_callable {
   atomic_uint_fast64_t hits;
   uint64_t misses; // under the lock, like what follows
   int64_t trace_ns, passes_ns, codegen_ns;
+  uint64_t weights_rounded; // quantize.h
+  double weight_error, weight_error_largest;
   char reason_text[256];
   char reason_read[256]; // a copy for the reader
 };
@@ -56,6 +58,8 @@ struct th_callable {
 // A callable without entries; checks and copies the options.
 th_status th_callable_new(th_context *ctx, const th_jit_options *options,
                           th_callable **out);
+// Are options.weights known, and made of an archive's where they are asked for?
+th_status th_callable_check_weights(const th_callable *c, bool has_archive);
 // Compiles `trace` (takes its th_ir) and binds; bound[i] is retained by the
 // caller for the entry, NULL entries are the user's.  The caller makes it the
 // newest.

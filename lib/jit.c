@@ -603,7 +603,11 @@ th_status th_jit(th_context *ctx, th_function function, void *user,
   *out_callable = NULL;
   TH_TRY(th_callable_new(ctx, options, &c));
   jit_function *f = th_calloc(1, sizeof *f);
-  th_status status = f ? jit_context(ctx, &f->work) : jit_no_memory(ctx);
+  th_status status =
+      f ? th_callable_check_weights(c, false) : jit_no_memory(ctx);
+  if (status == TH_OK) {
+    status = jit_context(ctx, &f->work);
+  }
   if (f) {
     f->function = function;
     f->user = user;

@@ -69,6 +69,10 @@ typedef struct th_jit_options {
   // the callable lives, so an executor may keep copies of them in an order of
   // its own.  Always so for those of an archive.
   bool constant_weights;
+  // Weights of linear layers of an archive, 4096 elements at least: "bf16"
+  // halves what a step reads, "i8" (a scale for each output) quarters it;
+  // products are f32.  NULL or "f32": as they are.
+  const char *weights;
 } th_jit_options;
 
 #define TH_JIT_OPTIONS_INIT                                                    \
@@ -89,7 +93,8 @@ typedef struct th_jit_options {
    NULL,                                                                       \
    NULL,                                                                       \
    NULL,                                                                       \
-   false}
+   false,                                                                      \
+   NULL}
 
 // A function over values (trace.h) as a callable; nothing is traced before the
 // first call.  The function fills `output_count` results.  `module` (NULL:
@@ -236,6 +241,10 @@ typedef struct th_statistics {
   // Of the newest compilation: which guard failed.  Valid until the next call
   // of this function.
   const char *reason;
+  // What th_jit_options.weights did: tensors rounded, sum |w - rounded| over
+  // sum |w|, and the largest error as a share of its row's largest element.
+  uint64_t weights_rounded;
+  double weight_error, weight_error_largest;
 } th_statistics;
 
 #define TH_STATISTICS_INIT {.size = sizeof(th_statistics)}

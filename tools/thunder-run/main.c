@@ -226,10 +226,24 @@ static void run_print_compilation(th_callable *c) {
          s.slab_bytes);
 }
 
+static void run_print_weights(th_callable *c) {
+  th_statistics s = TH_STATISTICS_INIT;
+  th_callable_statistics(c, &s);
+  if (s.weights_rounded) {
+    printf("weights: %" PRIu64 " rounded, off by %.3g %% on average, by %.3g %%"
+           " of their row's largest at most\n",
+           s.weights_rounded, 100 * s.weight_error,
+           100 * s.weight_error_largest);
+  }
+}
+
 static th_status run_callable(th_context *ctx, const run_options *o,
                               th_pt2 *archive, const char *program,
                               th_callable *c) {
   th_leaf *inputs = NULL;
+  if (!o->quiet) {
+    run_print_weights(c);
+  }
   if (o->print_trace) {
     run_print_trace(c);
   }

@@ -30,6 +30,9 @@ static const char usage[] =
     "                           of the archive\n"
     "  --claims                 print who runs what\n"
     "  --weights F.safetensors  replace weights by qualified name\n"
+    "  --weight-dtype DTYPE     f32, bf16 or i8: what weights of linear "
+    "layers\n"
+    "                           become when they are loaded\n"
     "  --random-weights SEED    fill weights that the archive leaves out\n"
     "  --executors LIST         who may run what (default:\n"
     "                           gemv,onednn,flash,host,ref)\n"
@@ -73,6 +76,7 @@ static const struct {
     {"weights", OPTION_TEXT, AT(weights), 0},
     {"random-weights", OPTION_SEED, AT(weight_seed), AT(random_weights)},
     {"executors", OPTION_TEXT, AT(jit.executors), 0},
+    {"weight-dtype", OPTION_TEXT, AT(jit.weights), 0},
     {"passes", OPTION_TEXT, AT(jit.passes), 0},
     {"threads", OPTION_NUMBER, AT(threads), 0},
     {"time", OPTION_NUMBER, AT(time), 0},
