@@ -49,25 +49,24 @@ static void compile_after(void *user, const th_pass_info *pass,
 
 // The user's transforms of one stage.  What those behind `claim` added has to
 // be claimed.
-static th_status compile_transforms(void *user, th_pipeline *p, bool is_after,
+static th_status compile_transforms(void *user, th_pipeline *p,
+                                    const th_pass_info *claim,
                                     th_history *history) {
   compile_watch *w = user;
   const th_jit_options *o = w->options;
-  th_transform_stage stage = is_after ? TH_AFTER_CLAIM : TH_BEFORE_CLAIM;
+  th_transform_stage stage = claim ? TH_AFTER_CLAIM : TH_BEFORE_CLAIM;
   bool ran = false;
   for (size_t i = 0; i < o->transform_count; i++) {
     const th_transform *t = &o->transforms[i];
     if (t->stage == stage) {
-      th_pass_info pass = {
-          .name = t->name, .summary = "", .fn = th_transform_run};
+      th_pass_info pass = {.name = t->name, .fn = th_transform_run};
       p->transform = t;
       TH_TRY(th_manager_run_pass(p, &pass, &w->manager, history));
       ran = true;
     }
   }
-  return is_after && ran ? th_manager_run_pass(p, th_pass_find("claim", 5),
-                                               &w->manager, history)
-                         : TH_OK;
+  return claim && ran ? th_manager_run_pass(p, claim, &w->manager, history)
+                      : TH_OK;
 }
 
 // ---- the compilation

@@ -7,7 +7,8 @@
 #include <string.h>
 
 const th_pass_info th_passes[] = {
-#define PASS(name, keeps, summary) {#name, summary, th_pass_##name, keeps},
+#define PASS(name, stage, summary)                                             \
+  {#name, TH_STAGE_##stage, summary, th_pass_##name},
 #include "passes/passes.def"
 #undef PASS
 };
@@ -106,10 +107,10 @@ static bool manager_is_planned(const th_trace *trace) {
 
 // A final trace that is read back has `del`, places in the slab and writes in
 // place.  They hold for its order of statements and its uses alone, so a pass
-// that changes those gets the trace without them.
+// of an earlier stage gets the trace without them.
 static th_status manager_unplan(const th_pass_info *pass,
                                 const th_trace **trace) {
-  if (pass->keeps_plan || !manager_is_planned(*trace)) {
+  if (pass->stage == TH_STAGE_PLAN || !manager_is_planned(*trace)) {
     return TH_OK;
   }
   th_builder b;
@@ -164,12 +165,12 @@ th_status th_manager_run_pass(th_pipeline *p, const th_pass_info *pass,
 static th_status manager_run_listed(th_pipeline *p, const th_pass_info *pass,
                                     const th_manager_options *options,
                                     th_history *history) {
-  bool is_claim = options->around_claim && strcmp(pass->name, "claim") == 0;
+  bool is_claim = options->around_claim && pass->stage == TH_STAGE_CLAIM;
   if (is_claim) {
-    TH_TRY(options->around_claim(options->user, p, false, history));
+    TH_TRY(options->around_claim(options->user, p, NULL, history));
   }
   TH_TRY(th_manager_run_pass(p, pass, options, history));
-  return is_claim ? options->around_claim(options->user, p, true, history)
+  return is_claim ? options->around_claim(options->user, p, pass, history)
                   : TH_OK;
 }
 

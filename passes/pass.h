@@ -21,11 +21,17 @@ typedef struct th_pipeline {
 typedef th_status (*th_pass_fn)(th_pipeline *p, const th_trace *in,
                                 th_trace **out);
 
+typedef enum th_pass_stage {
+  TH_STAGE_REWRITE, // says what is computed
+  TH_STAGE_CLAIM,   // says who computes it; a user's transforms run around it
+  TH_STAGE_PLAN,    // adds what holds for this order of statements alone
+} th_pass_stage;
+
 typedef struct th_pass_info {
-  const char *name;    // also the flag, the timer and the dump
+  const char *name; // also the flag, the timer and the dump
+  th_pass_stage stage;
   const char *summary; // for --list-passes
   th_pass_fn fn;
-  bool keeps_plan; // takes a trace with `del` and places; others lose them
 } th_pass_info;
 
 // In the order of passes.def, which is also the default pipeline.
@@ -41,9 +47,10 @@ typedef struct th_manager_options {
   // Called after each pass (dumps, user transforms may watch); may be NULL.
   void (*after)(void *user, const th_pass_info *pass, const th_trace *before,
                 const th_trace *after, int64_t nanoseconds);
-  // Called before and after `claim`, where a user's transforms run; NULL: none.
-  th_status (*around_claim)(void *user, th_pipeline *p, bool is_after,
-                            th_history *history);
+  // Called before and after the pass that claims, where a user's transforms
+  // run; `claim` is that pass, NULL before it.  NULL: none.
+  th_status (*around_claim)(void *user, th_pipeline *p,
+                            const th_pass_info *claim, th_history *history);
   void *user;
 } th_manager_options;
 
@@ -70,7 +77,7 @@ th_status th_manager_run(th_pipeline *p, const char *names,
                          th_history *history);
 
 // Prototypes of the passes.
-#define PASS(name, keeps, summary)                                             \
+#define PASS(name, stage, summary)                                             \
   th_status th_pass_##name(th_pipeline *p, const th_trace *in, th_trace **out);
 #include "passes/passes.def"
 #undef PASS

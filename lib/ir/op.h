@@ -12,56 +12,17 @@ typedef enum th_op {
   TH_OP_COUNT // from here on: user operations
 } th_op;
 
-// What passes ask, as words of --list-ops:
-//   elementwise  with broadcasting and promotion
-//   commutes     in its first two operands
-//   reduces      over `dims`
-//   contracts    products
-//   view         the result may share the operand's memory
-//   moves        moves elements and computes nothing
-//   composite    has an expansion
-//   effect       is kept though nobody uses it, in its order
-//   random       two calls with equal operands may differ
-//   gather       reads where an index says
-//   scatter      writes where an index says
-//   creates      no tensor operand
-//   structure    region, kernel, del: only passes make these
-//   data-size    the shape depends on data
-//   concat       anchors of host_cat
-//   guard        only in prologues
-//   checks       may stop a call: an index, a divisor, a condition
-//   makes        memory, sizes or numbers come with its run
-//   control      the program runs it, no executor does
-#define TH_TRAIT_MAP(X)                                                        \
-  X(EW, "elementwise")                                                         \
-  X(COMMUTES, "commutes")                                                      \
-  X(REDUCES, "reduces")                                                        \
-  X(CONTRACTS, "contracts")                                                    \
-  X(VIEW, "view")                                                              \
-  X(MOVES, "moves")                                                            \
-  X(COMPOSITE, "composite")                                                    \
-  X(EFFECT, "effect")                                                          \
-  X(RANDOM, "random")                                                          \
-  X(GATHER, "gather")                                                          \
-  X(SCATTER, "scatter")                                                        \
-  X(CREATES, "creates")                                                        \
-  X(STRUCT, "structure")                                                       \
-  X(DATA_SIZE, "data-size")                                                    \
-  X(CONCAT, "concat")                                                          \
-  X(GUARD, "guard")                                                            \
-  X(CHECKS, "checks")                                                          \
-  X(MAKES, "makes")                                                            \
-  X(CONTROL, "control")
-
+// What passes ask, as bits: TH_EW, TH_COMMUTES ... of traits.def.
 enum {
-#define X(name, text) TH_BIT_##name,
-  TH_TRAIT_MAP(X)
-#undef X
+#define TRAIT(name, text) TH_TRAIT_##name,
+#include "ir/traits.def"
+#undef TRAIT
+  TH_TRAIT_COUNT
 };
 enum {
-#define X(name, text) TH_##name = 1 << TH_BIT_##name,
-  TH_TRAIT_MAP(X)
-#undef X
+#define TRAIT(name, text) TH_##name = 1 << TH_TRAIT_##name,
+#include "ir/traits.def"
+#undef TRAIT
 };
 
 // Kinds of parameters, as the schema letters say.

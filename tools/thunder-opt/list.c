@@ -10,18 +10,15 @@ void opt_list_passes(FILE *out) {
 }
 
 static void list_traits(const th_op_info *op, FILE *out) {
-  static const struct {
-    uint32_t trait;
-    const char *name;
-  } traits[] = {
-#define X(trait, text) {TH_##trait, text},
-      TH_TRAIT_MAP(X)
-#undef X
+  static const char *const names[] = {
+#define TRAIT(name, text) text,
+#include "ir/traits.def"
+#undef TRAIT
   };
   const char *between = "  # ";
-  for (size_t i = 0; i < TH_COUNT(traits); i++) {
-    if (op->traits & traits[i].trait) {
-      fprintf(out, "%s%s", between, traits[i].name);
+  for (size_t i = 0; i < TH_COUNT(names); i++) {
+    if (op->traits >> i & 1) {
+      fprintf(out, "%s%s", between, names[i]);
       between = " ";
     }
   }
