@@ -6,7 +6,7 @@
 #include "lowering/cache.h"
 #include "lowering/canonical.h"
 #include "lowering/gen.h"
-#include "lowering/rules.h"
+#include "lowering/nest.h"
 #include "lowering/runtime.h"
 
 #include <stdlib.h>
@@ -40,17 +40,6 @@ static bool lower_types_fit(const th_stmt *stmt, const char **reason) {
   return true;
 }
 
-static bool lower_is_special(th_op op) {
-  switch (op) {
-#define SPECIAL(name, function) case TH_OP_##name:
-    TH_SPECIAL_MAP(SPECIAL)
-#undef SPECIAL
-    return true;
-  default:
-    return false;
-  }
-}
-
 // min == max asks for the least and the largest element.
 static bool lower_histc_has_range(const th_stmt *stmt) {
   const th_expr *low = stmt->args[2].num, *high = stmt->args[3].num;
@@ -59,7 +48,7 @@ static bool lower_histc_has_range(const th_stmt *stmt) {
 
 bool th_lower_supports(const th_stmt *stmt, const char **reason) {
   *reason = NULL;
-  if (!th_nest_rule(stmt->op->op) && !lower_is_special(stmt->op->op)) {
+  if (!th_nest_rule(stmt->op->op) && !th_nest_special(stmt->op->op)) {
     *reason = stmt->op->traits & TH_COMPOSITE ? "is expanded first"
                                               : "has no kernel on the host";
     return false;

@@ -573,7 +573,10 @@ static bool nest_same_shape(const th_value *a, const th_value *b) {
 
 static void nest_store_all(th_nest *n) {
   for (uint32_t i = 0; i < n->kernel->body_count; i++) {
-    if (th_nest_special(n, n->kernel->body[i])) {
+    const th_stmt *stmt = n->kernel->body[i];
+    th_special_fn special = th_nest_special(stmt->op->op);
+    if (special) {
+      special(n, stmt);
       return;
     }
   }

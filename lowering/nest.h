@@ -189,8 +189,9 @@ void th_nest_reduce_ranges(th_nest *n, uint32_t count,
                            const th_expr **out_index, th_var_set *out_vars);
 
 // Statements that no rule describes, since they write where an index says or
-// in an order: they add their own stores.  False: not one of them.
-bool th_nest_special(th_nest *n, const th_stmt *stmt);
+// in an order: they add their own stores.  NULL: not one of them.
+typedef void (*th_special_fn)(th_nest *n, const th_stmt *stmt);
+th_special_fn th_nest_special(th_op op);
 th_store *th_nest_add_store(th_nest *n, const th_value *out, th_node *node,
                             const th_expr *const *index, th_var_set vars);
 

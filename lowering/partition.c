@@ -4,6 +4,7 @@
 #include "lowering/lower.h"
 
 #include "ir/infer.h"
+#include "lowering/nest.h"
 
 #include <string.h>
 
@@ -66,32 +67,11 @@ typedef struct part_state {
 // ---- classes and costs
 
 th_part_class th_part_class_of(const th_stmt *stmt) {
-  switch (stmt->op->op) {
-  case TH_OP_matmul:
-  case TH_OP_linear:
-  case TH_OP_grouped_mm:
-  case TH_OP_convolution:
-  case TH_OP_max_pool:
-  case TH_OP_avg_pool:
-  case TH_OP_adaptive_avg_pool:
-  case TH_OP_sort:
-  case TH_OP_histc:
-  case TH_OP_cumsum:
-  case TH_OP_cumprod:
-  case TH_OP_scatter:
-  case TH_OP_scatter_add:
-  case TH_OP_index_put:
-  case TH_OP_index_copy:
-  case TH_OP_index_add:
-  case TH_OP_as_strided_scatter:
-    return TH_PART_ANCHOR;
-  default:
-    break;
-  }
-  if (stmt->in_place) {
-    return TH_PART_ANCHOR;
-  }
   uint32_t traits = stmt->op->traits;
+  if (stmt->in_place || traits & (TH_CONTRACTS | TH_POOLS) ||
+      th_nest_special(stmt->op->op)) {
+    return TH_PART_ANCHOR;
+  }
   if (traits & TH_REDUCES) {
     return TH_PART_REDUCE;
   }
@@ -103,50 +83,11 @@ th_part_class th_part_class_of(const th_stmt *stmt) {
 }
 
 uint32_t th_part_weight(th_op op) {
-  switch (op) {
-  case TH_OP_exp:
-  case TH_OP_exp2:
-  case TH_OP_expm1:
-  case TH_OP_log:
-  case TH_OP_log2:
-  case TH_OP_log10:
-  case TH_OP_log1p:
-  case TH_OP_sin:
-  case TH_OP_cos:
-  case TH_OP_tan:
-  case TH_OP_asin:
-  case TH_OP_acos:
-  case TH_OP_atan:
-  case TH_OP_sinh:
-  case TH_OP_cosh:
-  case TH_OP_tanh:
-  case TH_OP_fast_tanh:
-  case TH_OP_asinh:
-  case TH_OP_acosh:
-  case TH_OP_atanh:
-  case TH_OP_erf:
-  case TH_OP_erfc:
-  case TH_OP_sigmoid:
-  case TH_OP_pow:
-  case TH_OP_atan2:
-  case TH_OP_fmod:
-  case TH_OP_remainder:
-  case TH_OP_hypot:
-    return 10;
-  case TH_OP_div:
-  case TH_OP_sqrt:
-  case TH_OP_rsqrt:
-  case TH_OP_reciprocal:
-  case TH_OP_floor_divide:
-  case TH_OP_trunc_divide:
-  case TH_OP_embedding:
-  case TH_OP_gather:
-  case TH_OP_index:
-  case TH_OP_index_select:
-    return 4;
-  default:
-    return th_op_row(op)->traits & TH_VIEW ? 0 : 1;
-  }
+  uint32_t traits = th_op_row(op)->traits;
+  return traits & TH_COSTS_10  ? 10
+         : traits & TH_COSTS_4 ? 4
+         : traits & TH_VIEW    ? 0
+                               : 1;
 }
 
 // ---- values

@@ -20,17 +20,14 @@ th_rule_fn th_nest_rule(th_op op) {
                         : NULL;
 }
 
-bool th_nest_special(th_nest *n, const th_stmt *stmt) {
-  switch (stmt->op->op) {
-#define SPECIAL(op, function)                                                  \
-  case TH_OP_##op:                                                             \
-    th_special_##function(n, stmt);                                            \
-    return true;
+static const th_special_fn special_table[TH_OP_COUNT] = {
+#define SPECIAL(op, function) [TH_OP_##op] = th_special_##function,
     TH_SPECIAL_MAP(SPECIAL)
 #undef SPECIAL
-  default:
-    return false;
-  }
+};
+
+th_special_fn th_nest_special(th_op op) {
+  return op < TH_OP_COUNT ? special_table[op] : NULL;
 }
 
 // ---- elementwise
