@@ -1,10 +1,12 @@
 // host against ref: programs that random ones were reduced to.  Inputs are
 // small whole numbers, so that sums in another order are the same; symbolic
 // sizes are 0.
+#include "ir/rules.h"
 #include "thunder/jit.h"
 
 #include <criterion/criterion.h>
 
+#include <stdio.h>
 #include <string.h>
 
 typedef struct agree_run {
@@ -68,6 +70,32 @@ static void agree(const char *text) {
   }
   th_callable_free(ref.callable);
   th_callable_free(host.callable);
+  th_context_free(ctx);
+}
+
+// Each elementwise row of one or two operands is computed by both.
+Test(agree, every_elementwise_row_has_code) {
+  th_context *ctx = th_context_new();
+  for (int i = TH_OP_none + 1; i < TH_OP_COUNT; i++) {
+    const th_op_info *row = th_op_row((th_op)i);
+    uint8_t n = row->param_count;
+    bool operands = n <= 2 && row->params[n - 1].kind == TH_P_OPERAND;
+    if (!(row->traits & TH_EW) || row->expand || !operands) {
+      continue;
+    }
+    const char *dtype = row->infer == th_infer_rule_promote_int ? "u8" : "f32";
+    char text[256];
+    snprintf(text, sizeof text,
+             "def f(x):\n  # x: \"cpu %s[9]\"\n  y = %s(x%s)\n  return [y]\n",
+             dtype, row->name, n == 2 ? ", x" : "");
+    agree_run host = {0}, ref = {0};
+    agree_call(ctx, text, "host", &host);
+    agree_call(ctx, text, "ref", &ref);
+    th_tensor_release(host.outputs[0]);
+    th_tensor_release(ref.outputs[0]);
+    th_callable_free(host.callable);
+    th_callable_free(ref.callable);
+  }
   th_context_free(ctx);
 }
 
