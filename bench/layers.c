@@ -134,6 +134,8 @@ int main(void) {
     double shallow = layers_report(12);
     ratios[i] = layers_report(24) / shallow;
   }
-  bench_print_ratio("24 layers / 12 layers", ratios, PAIRS);
+  bench_quartiles q = bench_sort(ratios, PAIRS);
+  printf("24 layers / 12 layers: %.3f (%.3f to %.3f, %d pairs)\n", q.median,
+         q.low, q.high, PAIRS);
   return 0;
 }

@@ -71,24 +71,30 @@ foreach(entry IN LISTS entries)
   endif()
 endforeach()
 
-# ---- examples and benchmarks: the installed interface alone, except those
-# ---- that measure the inside
+# ---- examples and benchmarks: the installed interface alone
 
-set(TH_INSIDE_BENCHES call_overhead)
+# <kind>/<name>.c becomes <kind>/<name>; bench/bench*.c are one program.
+function(th_small_program kind name)
+  add_executable(${kind}_${name} ${ARGN})
+  set_target_properties(${kind}_${name} PROPERTIES
+    OUTPUT_NAME ${name}
+    RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/${kind})
+  target_link_libraries(${kind}_${name} PRIVATE thunder_flags thunder m)
+endfunction()
+
+file(GLOB bench_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/bench/bench*.c)
+th_small_program(bench bench ${bench_sources})
+target_compile_definitions(bench_bench PRIVATE
+  TH_BENCH_DIR="${PROJECT_SOURCE_DIR}/bench")
+target_link_libraries(bench_bench PRIVATE
+  PkgConfig::JANSSON ${TH_OPENMP} ${CMAKE_DL_LIBS})
 
 foreach(kind IN ITEMS examples bench)
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${kind}/*.c)
+  list(REMOVE_ITEM sources ${bench_sources})
   foreach(source IN LISTS sources)
     get_filename_component(name ${source} NAME_WE)
-    add_executable(${kind}_${name} ${source})
-    set_target_properties(${kind}_${name} PROPERTIES
-      OUTPUT_NAME ${name}
-      RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/${kind})
-    if(name IN_LIST TH_INSIDE_BENCHES)
-      target_link_libraries(${kind}_${name} PRIVATE ${folders} m)
-    else()
-      target_link_libraries(${kind}_${name} PRIVATE thunder_flags thunder m)
-    endif()
+    th_small_program(${kind} ${name} ${source})
   endforeach()
 endforeach()
 

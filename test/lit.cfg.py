@@ -21,9 +21,10 @@ for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "TH_CACHE_DIR"):
     if name in os.environ:
         config.environment[name] = os.environ[name]
 
-# FileCheck, not, split-file under their plain names.
+# The tools, FileCheck, not, split-file under their plain names.
 config.environment["PATH"] = os.pathsep.join(
-    [os.path.join(build, "bin"), "/usr/lib/llvm-22/bin", os.environ["PATH"]])
+    [os.path.join(build, "bin"), os.path.join(build, "bench"),
+     "/usr/lib/llvm-22/bin", os.environ["PATH"]])
 config.substitutions.append(
     ("%conformance", os.path.join(config.test_source_root, "conformance")))
 config.substitutions.append(("%source", source))
