@@ -529,10 +529,6 @@ static void memory_set_metadata(th_emit *e, LLVMValueRef v, const char *kind,
   LLVMSetMetadata(v, id, LLVMMetadataAsValue(e->context, node));
 }
 
-void th_emit_set_invariant(th_emit *e, LLVMValueRef load) {
-  memory_set_metadata(e, load, "invariant.load", NULL, 0);
-}
-
 void th_emit_set_nontemporal(th_emit *e, LLVMValueRef store) {
   LLVMMetadataRef one = LLVMValueAsMetadata(th_emit_i32(e, 1));
   memory_set_metadata(e, store, "nontemporal", &one, 1);

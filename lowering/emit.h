@@ -222,9 +222,7 @@ LLVMValueRef th_emit_masked_load(th_emit *e, LLVMTypeRef type,
                                  unsigned align);
 void th_emit_masked_store(th_emit *e, LLVMValueRef value, LLVMValueRef pointer,
                           LLVMValueRef mask, unsigned align);
-// Marks a load as one of memory that no kernel of the launch writes, which is
-// what ld.global.nc needs; a store as one that should pass by the caches.
-void th_emit_set_invariant(th_emit *e, LLVMValueRef load);
+// Marks a store as one that should pass by the caches.
 void th_emit_set_nontemporal(th_emit *e, LLVMValueRef store);
 
 // ---- structure ----

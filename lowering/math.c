@@ -140,10 +140,6 @@ static value math_sign(th_emit *e, value x) {
                         th_emit_copysign(e, th_emit_float(e, x, 1.0), x), x);
 }
 
-static value math_frac(th_emit *e, value x) {
-  return th_emit_fsub(e, x, th_emit_trunc(e, x));
-}
-
 // A comparison with NaN is false: y comes out where either is one, and x then
 // if it is.  Written so, each is one instruction and a blend on x86.
 static value math_extreme(th_emit *e, value x, value y,
@@ -315,7 +311,6 @@ static const math_unary_fn math_unary_table[TH_MATH_UNARY_COUNT][2] = {
     [TH_MATH_ceil] = BOTH(th_emit_ceil),
     [TH_MATH_trunc] = BOTH(th_emit_trunc),
     [TH_MATH_round] = BOTH(th_emit_rint),
-    [TH_MATH_frac] = BOTH(math_frac),
 };
 
 static const math_binary_fn math_binary_table[TH_MATH_BINARY_COUNT][2] = {

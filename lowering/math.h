@@ -16,8 +16,8 @@
 
 #include "lowering/emit.h"
 
-// One argument.  round is half to even, frac is x - trunc(x), sign gives NaN
-// for NaN, sigmoid is 1 / (1 + exp(-x)) without loss for negative x,
+// One argument.  round is half to even, sign gives NaN for NaN,
+// sigmoid is 1 / (1 + exp(-x)) without loss for negative x,
 // tanh_rational is the quick form for gelu.
 #define TH_MATH_UNARY_MAP(X)                                                   \
   X(exp)                                                                       \
@@ -52,8 +52,7 @@
   X(floor)                                                                     \
   X(ceil)                                                                      \
   X(trunc)                                                                     \
-  X(round)                                                                     \
-  X(frac)
+  X(round)
 
 // Two arguments of one type.  fmod has the sign of the dividend, remainder that
 // of the divisor (as % in Python); fmin and fmax give the other operand when

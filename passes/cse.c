@@ -6,7 +6,7 @@
 #include <string.h>
 
 enum {
-  CSE_NEVER = TH_EFFECT | TH_RANDOM | TH_STRUCT | TH_DATA_SIZE,
+  CSE_NEVER = TH_EFFECT | TH_STRUCT | TH_DATA_SIZE,
 };
 
 // The identity of an argument: kind and pointer are enough, since numbers and

@@ -89,9 +89,6 @@ typedef struct th_claim {
   const char *op;    // operation, any spelling: "linear", "ns::name"
   th_check_fn check; // NULL: always
   th_run_fn run;
-  // What one run takes, in nanoseconds; NULL: not known.  It decides no claim:
-  // the first executor that accepts gets the statement.
-  double (*cost)(const th_stmt *stmt);
 } th_claim;
 
 // State of a call site.  Every hook may be NULL.

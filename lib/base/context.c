@@ -137,17 +137,6 @@ th_status(th_error)(th_context *ctx, th_status status, th_loc loc,
   return status;
 }
 
-void th_warn(th_context *ctx, th_loc loc, const char *fmt, ...) {
-  context_report report = {.ctx = ctx,
-                           .severity = TH_WARNING,
-                           .status = TH_OK,
-                           .loc = loc,
-                           .fmt = fmt};
-  va_start(report.args, fmt);
-  context_add_or_lose(&report);
-  va_end(report.args);
-}
-
 void th_note(th_context *ctx, th_loc loc, const char *fmt, ...) {
   context_report report = {
       .ctx = ctx, .severity = TH_NOTE, .status = TH_OK, .loc = loc, .fmt = fmt};

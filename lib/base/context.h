@@ -50,7 +50,6 @@ struct th_context {
 // They never unwind.  With a NULL context th_error only returns its status.
 th_status th_error(th_context *ctx, th_status status, th_loc loc,
                    const char *fmt, ...) TH_PRINTF(4, 5);
-void th_warn(th_context *ctx, th_loc loc, const char *fmt, ...) TH_PRINTF(3, 4);
 void th_note(th_context *ctx, th_loc loc, const char *fmt, ...) TH_PRINTF(3, 4);
 // Warns once for each `key` in the life of the context.
 void th_warn_once(th_context *ctx, const char *key, th_loc loc, const char *fmt,

@@ -261,7 +261,7 @@ static th_status registry_register(void *user) {
     return th_error(a->ctx, TH_INVALID, TH_NOWHERE,
                     "executor '%s' is there already", options.name);
   }
-  if (options.claim_count && options.claim_size < offsetof(th_claim, cost)) {
+  if (options.claim_count && options.claim_size < sizeof(th_claim)) {
     return th_error(a->ctx, TH_INVALID, TH_NOWHERE,
                     "executor '%s': claim_size is %zu, not sizeof(th_claim)",
                     options.name, options.claim_size);

@@ -17,7 +17,6 @@ enum {
 #define TRAIT(name, text) TH_TRAIT_##name,
 #include "ir/traits.def"
 #undef TRAIT
-  TH_TRAIT_COUNT
 };
 enum {
 #define TRAIT(name, text) TH_##name = 1 << TH_TRAIT_##name,

@@ -20,7 +20,7 @@ Test(context, diagnostics_are_formatted) {
   cr_assert_eq(th_error(context, TH_SHAPE, loc, "matmul: %d vs %d", 16, 32),
                TH_SHAPE);
   th_note(context, (th_loc){"model.c", 40, 7}, "left operand");
-  th_warn(context, TH_NOWHERE, "old name");
+  th_warn_once(context, "name", TH_NOWHERE, "old name");
   th_error(context, TH_IO, (th_loc){.file = "x.pt2"}, "open");
   cr_assert_eq(th_diagnostic_count(context), 4);
   cr_assert_str_eq(th_diagnostics_all(context),
@@ -77,7 +77,7 @@ Test(context, the_log_sees_its_levels_and_diagnostics) {
   th_log(context, TH_LOG_INFO, "took %d ms", 3);
   th_log(context, TH_LOG_DEBUG, "hidden");
   th_error(context, TH_IO, TH_NOWHERE, "bad");
-  th_warn(context, TH_NOWHERE, "old");
+  th_warn_once(context, "old", TH_NOWHERE, "old");
   cr_assert_str_eq(lines.text, "2 took 3 ms|0 error: bad|1 warning: old|");
 }
 
@@ -88,7 +88,7 @@ Test(context, a_null_context_only_passes_the_status) {
 Test(context, lost_diagnostics_are_counted) {
   th_alloc_fail_at(1, true);
   cr_assert_eq(th_error(context, TH_PARSE, TH_NOWHERE, "x"), TH_PARSE);
-  th_warn(context, TH_NOWHERE, "y");
+  th_warn_once(context, "y", TH_NOWHERE, "y");
   cr_assert_str_eq(th_diagnostics_all(context), "error: out of memory\n");
   th_alloc_fail_at(0, false);
   cr_assert_eq(th_error_count(context), 1);

@@ -375,7 +375,7 @@ Test(extend, reports_take_no_more_memory) {
   OK(th_jit(ctx, trace_neg, NULL, NULL, 1, &options, &f));
   th_tensor *x = extend_row(4);
   cr_expect_eq(extend_call(f, x), -1);
-  th_warn(ctx, TH_NOWHERE, "w");
+  th_warn_once(ctx, "w", TH_NOWHERE, "w");
   extend_ask(f, module);
   size_t live = th_alloc_live();
   for (int i = 0; i < 1000; i++) {

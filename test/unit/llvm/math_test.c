@@ -40,7 +40,6 @@ static wide want_sigmoid(wide x) { return 1 / (1 + expl(-x)); }
 static wide want_rsqrt(wide x) { return 1 / sqrtl(x); }
 static wide want_reciprocal(wide x) { return 1 / x; }
 static wide want_neg(wide x) { return -x; }
-static wide want_frac(wide x) { return x - truncl(x); }
 static wide want_sign(wide x) { return x > 0 ? 1 : x < 0 ? -1 : x; }
 
 typedef struct unary_case {
@@ -90,7 +89,6 @@ static const unary_case unary_cases[TH_MATH_UNARY_COUNT] = {
     LIBM(ceil, 0, 0, -9, 9),
     LIBM(trunc, 0, 0, -9, 9),
     [TH_MATH_round] = {"round", rintl, rint, 0, 0, -9, 9},
-    OWN(frac, 0, 0, -9, 9),
 };
 
 static wide want_remainder(wide x, wide y) {
