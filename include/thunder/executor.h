@@ -57,9 +57,12 @@ TH_API int64_t th_run_list_int(const th_run *run, uint32_t arg, uint32_t index);
 TH_API uint32_t th_run_out_count(const th_run *run);
 TH_API const th_view *th_run_out(const th_run *run, uint32_t out);
 // A result whose shape depends on data (nonzero): makes its memory, row-major.
+// Once for each of them, before the run function returns TH_OK.
+//   TH_INVALID: not such a result, or its memory is made already; another rank
+//   or size than inferred, a negative size    TH_NO_MEMORY
 TH_API th_status th_run_alloc(th_run *run, uint32_t out, int rank,
                               const int64_t *dims, const th_view **out_view);
-// A result that is a number (item).
+// A result that is a number (item); nothing happens where there is none.
 TH_API void th_run_set_number(th_run *run, uint32_t out, th_scalar value);
 // Threads that this call may use.
 TH_API int th_run_threads(const th_run *run);

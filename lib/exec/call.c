@@ -151,6 +151,17 @@ static void call_take_numbers(th_frame *call, const th_stmt *stmt,
   }
 }
 
+// A result that waits for th_run_alloc; NULL: there is none, or it has memory.
+static const th_value *call_late(const th_run *run, uint32_t out) {
+  const th_stmt *stmt = run->stmt;
+  const th_value *value = out < stmt->out_count ? stmt->outs[out] : NULL;
+  bool late = value && value->type.kind == TH_KIND_TENSOR &&
+              stmt->op->traits & TH_DATA_SIZE;
+  return late && !run->call->owned[run->call->program->base_of[value->id]]
+             ? value
+             : NULL;
+}
+
 static th_status call_run(th_frame *call, th_step *step, th_rt_arg *args) {
   const th_stmt *stmt = step->stmt;
   const th_view *outs[1024];
@@ -175,6 +186,11 @@ static th_status call_run(th_frame *call, th_step *step, th_rt_arg *args) {
                 .call = call};
   th_status status = step->run(&run);
   call_drop_scratch(call);
+  for (uint16_t i = 0; status == TH_OK && i < stmt->out_count; i++) {
+    if (call_late(&run, i)) {
+      status = th_run_error(&run, TH_INVALID, "result %u got no memory", i);
+    }
+  }
   if (status == TH_OK) {
     call_take_numbers(call, stmt, numbers);
   }
@@ -313,22 +329,45 @@ const th_view *th_run_out(const th_run *run, uint32_t out) {
   return out < run->stmt->out_count ? run->outs[out] : NULL;
 }
 
+static th_status call_fits(th_run *run, uint32_t out, const th_value *value,
+                           const int64_t *dims) {
+  const th_view *v = &run->call->sizes->views[value->id];
+  for (int d = 0; d < v->rank; d++) {
+    if (v->dims[d] != dims[d]) {
+      return th_run_error(run, TH_INVALID,
+                          "result %u: dimension %d is %lld, not %lld", out, d,
+                          (long long)v->dims[d], (long long)dims[d]);
+    }
+  }
+  return TH_OK;
+}
+
 th_status th_run_alloc(th_run *run, uint32_t out, int rank, const int64_t *dims,
                        const th_view **out_view) {
   th_frame *call = run->call;
-  const th_value *value = run->stmt->outs[out];
+  const th_value *value = call_late(run, out);
+  *out_view = NULL;
+  if (!value) {
+    return th_run_error(run, TH_INVALID,
+                        "there is no result %u that has no memory", out);
+  }
+  if (rank != value->type.rank) {
+    return th_run_error(run, TH_INVALID, "result %u has %u dimensions, not %d",
+                        out, value->type.rank, rank);
+  }
   uint32_t base = call->program->base_of[value->id];
   th_sizes *s = call->sizes;
   TH_TRY(th_tensor_empty(call->ctx, value->type.dtype, rank, dims,
                          &call->owned[base]));
   const th_tensor *t = call->owned[base];
-  for (uint8_t d = 0; d < value->type.rank; d++) {
+  for (int d = 0; d < rank; d++) {
     const th_expr *dim = value->type.dims[d];
     if (dim->op == TH_X_SYM) { // a size that becomes known here
       s->symbols[dim->symbol->index].i = dims[d];
     }
   }
   TH_TRY(th_sizes_value(call, value));
+  TH_TRY(call_fits(run, out, value, dims));
   call->block->bases[base] = t->data;
   call->block->views[value->id] = s->views[value->id];
   call->block->views[value->id].data = t->data;
@@ -337,7 +376,9 @@ th_status th_run_alloc(th_run *run, uint32_t out, int rank, const int64_t *dims,
 }
 
 void th_run_set_number(th_run *run, uint32_t out, th_scalar value) {
-  run->numbers[out] = value;
+  if (out < run->stmt->out_count && out < TH_MAX_OUTS) {
+    run->numbers[out] = value;
+  }
 }
 
 int th_run_threads(const th_run *run) { return run->call->threads; }

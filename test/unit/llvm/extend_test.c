@@ -338,6 +338,74 @@ Test(extend, states) {
   cr_expect_eq(extend_destroyed, 2);
 }
 
+// ---- memory of a result whose size depends on data
+
+typedef struct late_case {
+  uint32_t out;
+  int rank;
+  int64_t dims[3];
+  int times; // that it is asked for
+  const char *want;
+} late_case;
+
+static const late_case *late;
+
+static th_status run_late(th_run *run) {
+  const th_view *view = NULL;
+  th_run_set_number(run, UINT32_MAX, (th_scalar){.i = 1});
+  th_status status = TH_OK;
+  for (int i = 0; i < late->times && status == TH_OK; i++) {
+    status = th_run_alloc(run, late->out, late->rank, late->dims, &view);
+    cr_expect_eq(view == NULL, status != TH_OK);
+  }
+  return status;
+}
+
+static th_status trace_nonzero(th_tracer *t, th_value *const *in, size_t n,
+                               th_value **out, size_t m, void *user) {
+  (void)n, (void)m, (void)user;
+  const th_operand operands[] = {th_operand_value(in[0])};
+  return th_op(t, "nonzero", operands, 1, out, 1);
+}
+
+Test(extend, memory_that_is_asked_for_wrongly) {
+  static const th_claim claims[] = {{.op = "nonzero", .run = run_late}};
+  static const th_executor_options executor = {.size = sizeof executor,
+                                               .name = "late",
+                                               .claims = claims,
+                                               .claim_count = 1,
+                                               .claim_size = sizeof *claims};
+  static const late_case cases[] = {
+      {0, 2, {3, 1}, 1, NULL},
+      {1, 2, {3, 1}, 1, "nonzero: there is no result 1 that has no memory"},
+      {0, 2, {3, 1}, 2, "nonzero: there is no result 0 that has no memory"},
+      {0, 1, {3}, 1, "nonzero: result 0 has 2 dimensions, not 1"},
+      {0, 3, {3, 1, 1}, 1, "nonzero: result 0 has 2 dimensions, not 3"},
+      {0, 2, {-1, 1}, 1, "-1"},
+      {0, 2, {3, 2}, 1, "nonzero: result 0: dimension 1 is 1, not 2"},
+      {0, 2, {3, 1}, 0, "nonzero: result 0 got no memory"},
+  };
+  th_callable *f = NULL;
+  th_jit_options options = extend_options("late");
+  OK(th_executor_register(ctx, &executor));
+  OK(th_jit(ctx, trace_nonzero, NULL, NULL, 1, &options, &f));
+  th_tensor *x = extend_row(4);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    th_tensor *y = NULL;
+    late = &cases[i];
+    th_status status = th_call(f, &x, 1, &y, 1);
+    cr_expect_eq(status, late->want ? TH_INVALID : TH_OK, "%zu: %s", i,
+                 th_diagnostics_all(ctx));
+    cr_expect(!late->want || strstr(th_diagnostics_all(ctx), late->want),
+              "%zu: %s", i, th_diagnostics_all(ctx));
+    cr_expect_eq(th_diagnostic_count(ctx), late->want != NULL);
+    th_diagnostics_clear(ctx);
+    th_tensor_release(y);
+  }
+  th_tensor_release(x);
+  th_callable_free(f);
+}
+
 Test(extend, names) {
   const char *version = NULL, *replacement = NULL, *name = NULL;
   bool seen = false, alias = false;
