@@ -643,7 +643,9 @@ static size_t callable_prologue_texts(th_entry *entry,
 
 size_t th_last_traces(th_callable *callable, th_trace_kind kind,
                       const char *const **out_texts) {
+  const char *const *unwanted = NULL;
   size_t count = 0;
+  out_texts = out_texts ? out_texts : &unwanted;
   *out_texts = NULL;
   pthread_mutex_lock(&callable->lock);
   th_entry *newest = callable->newest;
@@ -746,6 +748,8 @@ static th_status claims_collect(void *user) {
 size_t th_callable_claims(th_callable *callable,
                           const th_claim_row **out_rows) {
   callable_claims claims = {.callable = callable};
+  const th_claim_row *unwanted = NULL;
+  out_rows = out_rows ? out_rows : &unwanted;
   *out_rows = NULL;
   th_arena_deinit(&callable->claims);
   if (!callable->newest ||
@@ -758,6 +762,8 @@ size_t th_callable_claims(th_callable *callable,
 
 size_t th_callable_profile(th_callable *callable,
                            const th_profile_row **out_rows) {
+  const th_profile_row *unwanted = NULL;
+  out_rows = out_rows ? out_rows : &unwanted;
   *out_rows = NULL;
   return callable->newest ? th_program_profile_rows(
                                 callable->newest->compiled.program, out_rows)

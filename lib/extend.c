@@ -78,6 +78,10 @@ typedef struct extend_keep {
 static th_status extend_copy(void *user) {
   const extend_keep *k = user;
   extend_check check = {.t = k->t};
+  if (!k->stmt) {
+    return th_error(k->t->b->ir->ctx, TH_INVALID, k->t->b->loc,
+                    "the statement to keep is NULL");
+  }
   th_stmt_operands(k->stmt, extend_look, &check);
   if (check.foreign) {
     return th_tracer_foreign(k->t, check.foreign);

@@ -601,6 +601,10 @@ th_status th_jit(th_context *ctx, th_function function, void *user,
                  const th_jit_options *options, th_callable **out_callable) {
   th_callable *c = NULL;
   *out_callable = NULL;
+  if (!function) {
+    return th_error(ctx, TH_INVALID, TH_NOWHERE,
+                    "th_jit: the function is NULL");
+  }
   TH_TRY(th_callable_new(ctx, options, &c));
   jit_function *f = th_calloc(1, sizeof *f);
   th_status status =

@@ -187,7 +187,7 @@ th_status th_jit_pt2(th_context *ctx, th_pt2 *archive, const char *program,
 th_status th_jit_text(th_context *ctx, const char *name, const char *text,
                       size_t size, const th_jit_options *options,
                       th_callable **out_callable) {
-  load_source l = {.name = name, .text = text, .size = size};
+  load_source l = {.name = name, .text = text ? text : "", .size = size};
   return load_callable(ctx, &l, options, out_callable);
 }
 
@@ -198,7 +198,7 @@ th_status th_jit_pt2_text(th_context *ctx, th_pt2 *archive, const char *program,
   load_source l = {.archive = archive,
                    .program = program,
                    .name = name,
-                   .text = text,
+                   .text = text ? text : "",
                    .size = size};
   if (!program) {
     l.program = th_pt2_default_program(archive);

@@ -127,6 +127,10 @@ static th_status module_need(th_module *m, const char *fqn,
 static th_status module_set(th_module *m, const char *fqn, th_tensor *tensor,
                             th_module_kind kind, bool persistent) {
   th_module_slot *slot = NULL;
+  if (!tensor) {
+    return th_error(m->ctx, TH_INVALID, TH_NOWHERE, "'%s': the tensor is NULL",
+                    fqn);
+  }
   TH_TRY(module_need(m, fqn, &slot));
   th_tensor_retain(tensor);
   th_tensor_release(slot->tensor);
@@ -278,8 +282,9 @@ static th_status module_find_child(void *user) {
 const char *th_module_child(const th_module *module, const char *fqn,
                             size_t index) {
   // Its arena takes the answer; no slot changes.
-  module_child_args args = {
-      .module = (th_module *)(uintptr_t)module, .fqn = fqn, .index = index};
+  module_child_args args = {.module = (th_module *)(uintptr_t)module,
+                            .fqn = fqn ? fqn : "",
+                            .index = index};
   th_arena_init(&args.scratch, &module->ctx->unwind);
   (void)th_protect(&module->ctx->unwind, module_find_child, &args);
   th_arena_deinit(&args.scratch);

@@ -252,6 +252,10 @@ static void tracer_drop_tensor(void *tensor) { th_tensor_release(tensor); }
 static th_status tracer_constant(void *user) {
   tracer_state_args *a = user;
   th_tracer *t = a->t;
+  if (!a->name) {
+    return th_error(tracer_context(t), TH_INVALID, t->b->loc,
+                    "a constant has no name");
+  }
   if (t->around || !a->tensor) {
     return tracer_error(t, TH_INVALID,
                         t->around ? "constant '%s' inside a branch"

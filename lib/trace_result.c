@@ -182,6 +182,10 @@ th_status th_cond_at(TH_PLACE, th_value *condition, th_function true_branch,
   for (size_t i = 0; i < out_count; i++) {
     out[i] = NULL;
   }
+  if (!true_branch || !false_branch) {
+    return th_tracer_error_at(t, file, line, TH_INVALID,
+                              "cond: a branch is NULL");
+  }
   return th_tracer_run(t, file, line, branch_build, &args);
 }
 

@@ -8,6 +8,8 @@
 // fork the child runs calls in its only thread, with the same results.  The
 // library may be unloaded while no call is under way.
 //
+// Pointers: NULL is legal where the comment says so, and nowhere else.
+//
 // Growth: a structure whose first field is `size` may get fields at its end;
 // TH_..._INIT sets that field.  The others are as large as they will ever be.
 #ifndef THUNDER_BASE_H

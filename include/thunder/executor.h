@@ -137,13 +137,15 @@ typedef struct th_executor_options {
 // Adds an executor to a context; the strings and the table are copied.
 // Callables that are made afterwards can name it.
 //   TH_INVALID: the name is taken or no name, a claim has no run function,
+//   there are no claims where some are counted,
 //   `fuse` without can_fuse or with `like`, `like` is none that compiles
 //   TH_NOT_FOUND: a claim names an unknown operation, `like` an executor
 TH_API th_status th_executor_register(th_context *ctx,
                                       const th_executor_options *options);
 
 // The registered executors, in alphabetic order; `index` past the end: NULL.
-// A deprecated alias gives the name that replaces it in *out_replacement.
+// A deprecated alias gives the name that replaces it in *out_replacement.  What
+// is not wanted is NULL.
 TH_API const char *th_executor_name(th_context *ctx, size_t index,
                                     const char **out_version,
                                     const char **out_replacement);

@@ -106,11 +106,12 @@ typedef struct th_jit_options {
 // must not call the callable that it is traced for.  What "unlike"
 // means is the mode of the cache; a trace of the checks can be read (the
 // prologue).  When the module's tensors are replaced by others of the same
-// dtypes, sizes and strides the code is kept.
+// dtypes, sizes and strides the code is kept.  `options` NULL: the defaults.
 //
 // This holds for every th_jit*:
 //   TH_INVALID: the options, or a transform, have no size or something that
-//   there is not    TH_NOT_FOUND: no executor, or no pass, of a name
+//   there is not; the function is NULL    TH_NOT_FOUND: no executor, or no
+//   pass, of a name
 TH_API th_status th_jit(th_context *ctx, th_function function, void *user,
                         th_module *module, size_t output_count,
                         const th_jit_options *options,
@@ -221,7 +222,8 @@ TH_API th_tensor *th_callable_state(const th_callable *callable,
 // The traces of the newest compilation as text, in order: [0] is what was
 // traced, the last one is what runs.  Valid until the callable is freed (where
 // nothing is cached: until its next call).  The prologue is one trace; only a
-// traced function has one.  TH_TRACES_BACKWARD: none yet, 0.
+// traced function has one.  TH_TRACES_BACKWARD: none yet, 0.  out_texts NULL:
+// only how many.
 typedef enum th_trace_kind {
   TH_TRACES_COMPUTATION,
   TH_TRACES_PROLOGUE,
@@ -254,7 +256,7 @@ TH_API void th_callable_statistics(th_callable *callable, th_statistics *out);
 
 // Who runs what: a row for each executor and operation of the final trace, the
 // statements inside regions included; "window" runs nothing.  Valid until the
-// next call of this function.
+// next call of this function.  out_rows NULL: only how many.
 typedef struct th_claim_row {
   const char *executor;
   const char *op;
@@ -272,7 +274,7 @@ typedef struct th_profile_row {
   int64_t nanoseconds;
   uint64_t calls;
 } th_profile_row;
-// Valid until the next call of this function.
+// Valid until the next call of this function.  out_rows NULL: only how many.
 TH_API size_t th_callable_profile(th_callable *callable,
                                   const th_profile_row **out_rows);
 

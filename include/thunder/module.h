@@ -24,7 +24,8 @@ TH_API th_module *th_module_retain(th_module *module);
 TH_API void th_module_release(th_module *module);
 
 // Sets or replaces; the module retains the tensor.
-//   TH_INVALID: an empty part in the name, or the name of a submodule
+//   TH_INVALID: an empty part in the name, or the name of a submodule; the
+//   tensor is NULL
 TH_API th_status th_module_set_param(th_module *module, const char *fqn,
                                      th_tensor *tensor);
 // `persistent`: part of the state.
@@ -69,8 +70,8 @@ TH_API size_t th_module_count(const th_module *module);
 // TH_NOT_FOUND: beyond the last.
 TH_API th_status th_module_at(const th_module *module, size_t index,
                               th_module_entry *out_entry);
-// The submodules directly below `fqn` ("" the top), in order; NULL beyond the
-// last.  Valid until a name is added.
+// The submodules directly below `fqn` ("" or NULL the top), in order; NULL
+// beyond the last.  Valid until a name is added.
 TH_API const char *th_module_child(const th_module *module, const char *fqn,
                                    size_t index);
 

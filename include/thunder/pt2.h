@@ -44,7 +44,7 @@ TH_API th_status th_pt2_open(th_context *ctx, const char *path,
                              th_pt2 **out_archive);
 // From memory, which stays the caller's until release(user) is called, once
 // neither the archive nor a tensor needs it; `release` NULL: it outlives both.
-// On an error it is not called.  `name` stands in diagnostics.
+// On an error it is not called.  `name` stands in diagnostics; NULL: "memory".
 TH_API th_status th_pt2_open_memory(th_context *ctx, const char *name,
                                     const void *data, size_t size,
                                     th_deleter release, void *user,

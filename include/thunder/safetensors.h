@@ -21,7 +21,7 @@ typedef struct th_safetensors th_safetensors;
 TH_API th_status th_safetensors_open(th_context *ctx, const char *path,
                                      th_safetensors **out_file);
 // The same on bytes in memory; deleter(user) as for th_tensor_from_data.
-// Diagnostics call them `name`.
+// Diagnostics call them `name`; NULL: "memory".
 TH_API th_status th_safetensors_open_memory(th_context *ctx, const char *name,
                                             void *data, size_t size,
                                             th_deleter deleter, void *user,
@@ -59,7 +59,8 @@ typedef struct th_safetensors_pair {
 
 // Writes `count` tensors under distinct names, and `pair_count` texts.  The
 // file appears under `path` complete or not at all.
-//   TH_INVALID: a name twice, not UTF-8, or "__metadata__"
+//   TH_INVALID: a name twice, not UTF-8, or "__metadata__"; a name, a tensor or
+//   a text is NULL
 //   TH_IO: cannot be written
 TH_API th_status th_safetensors_write(th_context *ctx, const char *path,
                                       const char *const *names,

@@ -24,7 +24,8 @@ typedef struct th_tensor th_tensor;
 // ends at an unmapped page instead, so that a read or write past its end
 // faults; its start is then aligned to the element only.  The process keeps up
 // to two released blocks of 1 to 64 MiB for the next tensors of their size.
-//   TH_INVALID: rank, a negative dimension, a size beyond memory addresses
+//   TH_INVALID: rank, a negative dimension, a size beyond memory addresses;
+//   `dims` is NULL, which only rank 0 may have
 TH_API th_status th_tensor_new(th_context *ctx, th_dtype dtype, int rank,
                                const int64_t *dims, th_tensor **out_tensor);
 TH_API th_status th_tensor_empty(th_context *ctx, th_dtype dtype, int rank,

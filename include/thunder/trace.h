@@ -270,6 +270,7 @@ TH_API th_status th_op_at(TH_PLACE, const char *name,
 // Runs one of two functions when the program runs, by a boolean tensor of one
 // element (or a number).  A branch sees its operands alone; the two give
 // results of equal dtypes and shapes.
+//   TH_INVALID: a branch is NULL, and the like
 TH_API th_status th_cond_at(TH_PLACE, th_value *condition,
                             th_function true_branch, th_function false_branch,
                             void *user, th_value *const *operands, size_t count,

@@ -266,6 +266,11 @@ static th_status registry_register(void *user) {
                     "executor '%s': claim_size is %zu, not sizeof(th_claim)",
                     options.name, options.claim_size);
   }
+  if (options.claim_count && !options.claims) {
+    return th_error(a->ctx, TH_INVALID, TH_NOWHERE,
+                    "executor '%s': claims is NULL, not %zu of them",
+                    options.name, options.claim_count);
+  }
   for (size_t i = 0; i < options.claim_count; i++) {
     const th_claim claim = registry_claim(&options, i);
     const char *op = claim.op;

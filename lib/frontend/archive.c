@@ -294,7 +294,7 @@ th_status th_pt2_open_memory(th_context *ctx, const char *name,
                              void *user, const th_pt2_options *options,
                              th_pt2 **out_archive) {
   // Nobody writes: storages over foreign bytes are read-only.
-  archive_job job = {.name = name,
+  archive_job job = {.name = name ? name : "memory",
                      .file = {.data = (char *)(uintptr_t)data, .size = size}};
   th_pt2_source *source;
   TH_TRY(archive_open(ctx, &job, options, &source, out_archive));

@@ -94,7 +94,7 @@ th_status th_safetensors_open_memory(th_context *ctx, const char *name,
   // The deleter comes last: until then a failure leaves the memory alone.
   th_storage *bytes;
   TH_TRY(th_storage_wrap(ctx, data, size, NULL, NULL, &bytes));
-  TH_TRY(safetensors_open_bytes(ctx, name, bytes, out_file));
+  TH_TRY(safetensors_open_bytes(ctx, name ? name : "memory", bytes, out_file));
   bytes->deleter = deleter;
   bytes->user = user;
   return TH_OK;

@@ -47,6 +47,10 @@ static int write_order(const void *a, const void *b) {
 
 static th_status write_check_text(const write_job *job, const char *what,
                                   const char *text) {
+  if (!text) {
+    return th_error(job->ctx, TH_INVALID, (th_loc){.file = job->path},
+                    "%s is NULL", what);
+  }
   size_t size = strlen(text);
   size_t valid = th_utf8_prefix(text, size);
   if (valid < size) {
@@ -68,6 +72,10 @@ static th_status write_sort(write_job *job) {
       return th_error(job->ctx, TH_INVALID, (th_loc){.file = job->path},
                       "tensor '%s' %s", name,
                       twice ? "twice" : "has the name of the metadata");
+    }
+    if (!job->tensors[i]) {
+      return th_error(job->ctx, TH_INVALID, (th_loc){.file = job->path},
+                      "tensor '%s' is NULL", name);
     }
     th_map_put(&seen, name, job);
     job->items[i] = (write_item){name, job->tensors[i]};

@@ -62,6 +62,9 @@ th_status th_shape_check(th_context *ctx, th_dtype dtype, int rank,
     return th_error(ctx, TH_INVALID, TH_NOWHERE,
                     "tensor: rank %d, allowed are 0 to %d", rank, TH_MAX_RANK);
   }
+  if (rank && !dims) {
+    return th_error(ctx, TH_INVALID, TH_NOWHERE, "tensor: dims is NULL");
+  }
   TH_TRY(tensor_check_signs(ctx, rank, dims, strides));
   // The row-major strides of an absurd empty shape may overflow too, so its
   // other dimensions are checked as if it were not empty.

@@ -368,6 +368,15 @@ Test(safetensors, bad_names_are_not_written) {
                TH_INVALID);
   cr_assert_eq(th_safetensors_write(context, path, NULL, NULL, 0, pairs, 2),
                TH_INVALID);
+  const char *none = NULL;
+  th_tensor *nothing = NULL;
+  pairs[0].value = NULL;
+  cr_assert_eq(th_safetensors_write(context, path, &none, both, 1, NULL, 0),
+               TH_INVALID);
+  cr_assert_eq(th_safetensors_write(context, path, twice, &nothing, 1, NULL, 0),
+               TH_INVALID);
+  cr_assert_eq(th_safetensors_write(context, path, NULL, NULL, 0, pairs, 1),
+               TH_INVALID);
   cr_assert_neq(access(path, F_OK), 0);
   cr_assert_eq(
       th_safetensors_write(context, "/nowhere/at/all", twice, both, 1, NULL, 0),

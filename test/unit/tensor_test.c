@@ -84,6 +84,7 @@ Test(tensor, absurd_shapes_are_refused) {
                TH_INVALID);
   cr_assert_eq(th_tensor_new(context, TH_DTYPE_COUNT, 0, NULL, &tensor),
                TH_INVALID);
+  cr_assert_eq(th_tensor_new(context, TH_F32, 2, NULL, &tensor), TH_INVALID);
   cr_assert_str_eq(th_diagnostic_text(context, 0),
                    "error: tensor: f32[1099511627776, 1099511627776] has more "
                    "bytes than can be addressed");

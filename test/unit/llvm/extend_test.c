@@ -426,7 +426,10 @@ static void extend_ask(th_callable *f, th_module *module) {
   const char *type = th_callable_input_type(f, 0);
   snprintf(first, sizeof first, "%s", type);
   cr_assert_eq(th_callable_claims(f, &rows), 1);
-  cr_assert_str_eq(th_module_child(module, "", 1), "b");
+  cr_expect_eq(th_callable_claims(f, NULL), 1);
+  cr_expect(th_last_traces(f, TH_TRACES_COMPUTATION, NULL) > 0);
+  cr_expect_eq(th_callable_profile(f, NULL), 1);
+  cr_assert_str_eq(th_module_child(module, NULL, 1), "b");
   cr_expect_str_eq(th_executor_name(ctx, 0, NULL, NULL), "cudnn");
   cr_expect_str_eq(th_diagnostics_all(ctx), "warning: w\n");
   cr_expect_str_eq(type, first, "it lives as long as the callable");
@@ -526,6 +529,12 @@ static th_status drop_first(th_tracer *t, const th_trace *in, void *user) {
   return th_tracer_status(t);
 }
 
+static th_status keep_nothing(th_tracer *t, const th_trace *in, void *user) {
+  (void)user;
+  th_keep(t, th_trace_stmt(in, th_trace_stmt_count(in)));
+  return th_tracer_status(t);
+}
+
 static th_status give_up(th_tracer *t, const th_trace *in, void *user) {
   (void)t, (void)in, (void)user;
   return TH_UNSUPPORTED;
@@ -589,6 +598,7 @@ Test(extend, what_a_transform_must_not_do) {
       {drop_first, TH_INVALID, "'h' was dropped by the transform, and add"},
       {replace_by_old, TH_INVALID, "'h' belongs to another trace"},
       {rename_old, TH_INVALID, "'h' belongs to another trace"},
+      {keep_nothing, TH_INVALID, "the statement to keep is NULL"},
       {keep_new, TH_INVALID, "'new' belongs to another trace"},
       {replace_new, TH_INVALID, "'new' belongs to another trace"},
       {map_new, TH_INVALID, "'new' belongs to another trace"},

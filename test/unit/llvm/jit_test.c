@@ -791,6 +791,12 @@ static th_status trace_mistake(th_tracer *t, th_value *const *in, size_t n,
   case 11:
     th_chunk(t, in[0], 0, 0, out);
     break;
+  case 12:
+    th_constant(t, NULL, NULL);
+    break;
+  case 13:
+    th_cond(t, th_boolean(t, true), trace_mistake, NULL, user, in, 1, out, 1);
+    break;
   default:
     break;
   }
@@ -811,6 +817,8 @@ Test(jit, mistakes) {
       {9, "error: the function failed: backend library reported an error"},
       {10, "error: only 8 heads"},
       {11, "error: chunk: 0 pieces of dimension 0"},
+      {12, "error: a constant has no name"},
+      {13, "error: cond: a branch is NULL"},
   };
   th_module *module = jit_module(TH_F32, 2, 3);
   th_tensor *a = jit_tensor(TH_F32, 2, 2, 3);
@@ -826,6 +834,9 @@ Test(jit, mistakes) {
     th_diagnostics_clear(ctx);
     th_callable_free(f);
   }
+  th_callable *f = NULL;
+  cr_expect_eq(th_jit(ctx, NULL, NULL, module, 1, NULL, &f), TH_INVALID);
+  cr_expect_eq(th_jit_text(ctx, NULL, NULL, 0, NULL, &f), TH_PARSE);
   th_tensor_release(a);
   th_module_release(module);
 }

@@ -110,6 +110,8 @@ Test(module, bad_names) {
   for (size_t i = 0; i < TH_COUNT(bad); i++) {
     cr_expect_eq(th_module_set_param(m, bad[i], t), TH_INVALID, "'%s'", bad[i]);
   }
+  cr_expect_eq(th_module_set_param(m, "fresh", NULL), TH_INVALID);
+  cr_expect_eq(th_module_set_buffer(m, "wte.weight", NULL, true), TH_INVALID);
   OK(th_module_set_param(m, "wt", t)); // a prefix, but no path
   cr_expect_eq(th_module_tie(m, "x", "nothing"), TH_NOT_FOUND);
   cr_expect_eq(th_module_count(m), 7);
