@@ -149,7 +149,9 @@ TH_API void th_context_free(th_context *ctx);
 
 // Diagnostics are kept in the order in which they were reported, formatted as
 //   model.c:42: error: matmul: inner sizes differ: f32[8, 16] x f32[32, 4]
-// with notes after the error that they explain.
+// with notes after the error that they explain.  Calls of callables by other
+// threads may add to them (jit.h, th_call): none may be under way while they
+// are read or cleared.
 TH_API size_t th_diagnostic_count(const th_context *ctx);
 TH_API const char *th_diagnostic_text(const th_context *ctx, size_t index);
 TH_API th_severity th_diagnostic_severity(const th_context *ctx, size_t index);
@@ -169,6 +171,10 @@ typedef enum th_log_level {
 // Called for every log line up to `level`, without a newline, and for every
 // diagnostic as it is reported (errors as TH_LOG_ERROR, warnings and notes as
 // TH_LOG_WARN).  By default (fn NULL) nothing is printed anywhere.
+//
+// The thread that reports calls it: the context's, and each that calls a
+// callable of the context, so that several may be inside at once.  It must not
+// call into the context.  `text` is valid during the call.
 typedef void (*th_log_fn)(void *user, th_log_level level, const char *text);
 TH_API void th_set_log(th_context *ctx, th_log_level level, th_log_fn fn,
                        void *user);

@@ -175,8 +175,11 @@ typedef struct th_call_options {
 // Calls with tensors.  An output that is NULL becomes a new tensor that the
 // caller releases; another is written in place.  A result that is no tensor
 // leaves NULL.  A call that fails changes no input and no buffer; what a tensor
-// given for an output then holds is undefined.  Errors go to the callable's
-// context (its thread only).
+// given for an output then holds is undefined.
+//
+// Errors go to the callable's context, whichever thread calls: they do not
+// collide there, but only the context's thread reads them, while no call is
+// under way.  A thread that wants its own gives th_call_leaves a context.
 //   TH_SHAPE, TH_DTYPE: a tensor does not fit    TH_INVALID: another number or
 //   kind of inputs or outputs, an index out of range, a division by zero
 //   TH_BUSY: see above    TH_NO_MEMORY, and what an executor returns
@@ -184,7 +187,10 @@ TH_API TH_MUST_CHECK th_status th_call(th_callable *callable,
                                        th_tensor *const *inputs,
                                        size_t input_count, th_tensor **outputs,
                                        size_t output_count);
-// The same with every kind of leaf, a place for diagnostics, threads.
+// The same with every kind of leaf, a place for diagnostics, threads.  Of an
+// output only `tensor` is read, as by th_call: begin with th_leaf outputs[n] =
+// {0}.  All of it is written when the call succeeds, and nothing when it fails;
+// a text lives as the traces do (th_last_traces).  `options` NULL: defaults.
 TH_API TH_MUST_CHECK th_status th_call_leaves(th_callable *callable,
                                               const th_call_options *options,
                                               const th_leaf *inputs,
@@ -215,7 +221,10 @@ TH_API int64_t th_callable_input_limit(const th_callable *callable,
 // The constant that an input was traced with; TH_LEAF_NONE for tensors.
 TH_API th_leaf th_callable_input_constant(const th_callable *callable,
                                           size_t index);
-// A bound parameter or buffer; borrowed.  NULL: no such name.
+// A bound parameter or buffer; borrowed.  NULL: no such name.  The next call
+// sees what is written to it between calls, but not where weights are constant
+// (th_jit_options.constant_weights, and every callable of an archive): then
+// only what the program itself writes may be changed.
 TH_API th_tensor *th_callable_state(const th_callable *callable,
                                     const char *fqn);
 
