@@ -56,8 +56,8 @@ void bench_say(const char *format, ...) {
 // A sample is as many runs as take this long, and they follow one that does not
 // count: what the other side left in the caches is gone then.
 #define SAMPLE_SECONDS 0.02
-// Threads of a pool that has nothing to do spin before they sleep; a process
-// waits for those of the other one.
+// Our threads spin before they sleep, and another process waits for that; its
+// own are stopped while we run.
 #define GAP_MICROSECONDS 10000
 
 // Runs in a sample; 0: it failed.  Compiles and warms up as it goes.

@@ -1,9 +1,12 @@
 // A Python process with the same work in other programs: bench/peers.py, which
-// is asked a line at a time, so that pairs stay pairs.
+// is asked a line at a time, so that pairs stay pairs.  Between its answers it
+// is stopped: pools with nothing to do spin, some for tens of milliseconds, and
+// would take our CPUs.
 #include "bench_figures.h"
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -35,6 +38,7 @@ static pid_t process_start(char *const *argv, bool quiet, int *out_to,
   }
   pid_t pid = fork();
   if (pid == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL); // a stopped one would stay
     int nowhere = quiet ? open("/dev/null", O_WRONLY) : -1;
     dup2(to[0], 0), dup2(from[1], 1);
     if (nowhere >= 0) {
@@ -83,8 +87,11 @@ void bench_first_line(char *const *argv, char *buffer, size_t size) {
 
 // Sends a line and reads the answer; false: there is none.
 static bool peers_ask(bench_peers *p, const char *line) {
-  return fputs(line, p->to) >= 0 && fflush(p->to) == 0 &&
-         process_line(p->from, p->line, sizeof p->line);
+  kill(p->pid, SIGCONT);
+  bool ok = fputs(line, p->to) >= 0 && fflush(p->to) == 0 &&
+            process_line(p->from, p->line, sizeof p->line);
+  kill(p->pid, SIGSTOP);
+  return ok;
 }
 
 bench_peers *bench_peers_start(const char *python, const char *figure) {
@@ -118,6 +125,7 @@ void bench_peers_stop(bench_peers *p) {
       fclose(p->from);
     }
     if (p->pid > 0) {
+      kill(p->pid, SIGCONT);
       waitpid(p->pid, NULL, 0);
     }
     free(p);
