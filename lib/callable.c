@@ -674,6 +674,7 @@ void th_callable_statistics(th_callable *callable, th_statistics *out) {
                      .weights_rounded = callable->weights_rounded,
                      .weight_error = callable->weight_error,
                      .weight_error_largest = callable->weight_error_largest,
+                     .threads = callable->options.threads,
                      .reason = callable->reason_read};
   if (callable->newest) {
     th_program_stats p;
@@ -760,12 +761,23 @@ size_t th_callable_claims(th_callable *callable,
   return claims.count;
 }
 
-size_t th_callable_profile(th_callable *callable,
-                           const th_profile_row **out_rows) {
-  const th_profile_row *unwanted = NULL;
-  out_rows = out_rows ? out_rows : &unwanted;
-  *out_rows = NULL;
-  return callable->newest ? th_program_profile_rows(
-                                callable->newest->compiled.program, out_rows)
-                          : 0;
+// ---- profile
+
+bool th_callable_profile(th_callable *callable, size_t index,
+                         th_profile_row *out) {
+  th_profile_row row = {.size = out->size};
+  const th_entry *entry = callable->newest;
+  if (!entry ||
+      !th_program_profile_row(entry->compiled.program, &index, &row)) {
+    return false;
+  }
+  memcpy(out, &row, out->size < sizeof row ? out->size : sizeof row);
+  return true;
+}
+
+void th_callable_profile_reset(th_callable *callable) {
+  const th_entry *entry = callable->newest;
+  if (entry) {
+    th_program_profile_reset(entry->compiled.program);
+  }
 }

@@ -112,7 +112,9 @@ static th_status compile_run(void *user) {
   TH_TRY(th_program_new(a->ctx, out->history.traces[out->history.count - 1],
                         &options, &out->program));
   out->codegen_ns = th_clock_ns() - start;
-  th_program_profile(out->program, a->options->profile);
+  if (a->options->profile) {
+    th_program_profile(out->program);
+  }
   return TH_OK;
 }
 

@@ -50,7 +50,7 @@ typedef struct th_jit_options {
   bool no_cache;       // no object cache on disk
   bool verify_each;    // check each trace
   bool roundtrip_each; // parse(print(t)) == t after each pass
-  bool profile;        // time every step
+  bool profile;        // time every step: th_callable_profile
   bool compile_only;   // bind no weights: nothing of them is read, no call
   const char *dump_traces; // folder for NN-pass.trace files, made where there
                            // is none; NULL: none
@@ -256,6 +256,7 @@ typedef struct th_statistics {
   // sum |w|, and the largest error as a share of its row's largest element.
   uint64_t weights_rounded;
   double weight_error, weight_error_largest;
+  int threads; // of a call whose options name none
 } th_statistics;
 
 #define TH_STATISTICS_INIT {.size = sizeof(th_statistics)}
@@ -274,18 +275,37 @@ typedef struct th_claim_row {
 TH_API size_t th_callable_claims(th_callable *callable,
                                  const th_claim_row **out_rows);
 
-// One row for each step that ran, when `profile` was set.  The first call, in
-// which executors prepare, counts only when it is alone.
+// A step of the newest compilation, when `profile` was set.  Times, bytes and
+// flops are sums over the calls.
+//
+// bytes: operands and results, each once; of what is only indexed, cut or
+// written in place the elements concerned.  More may move: what no cache holds
+// is read again, packed weights and scratch do not count.
+// flops: 2 m n k of products and convolutions, half of it for causal attention;
+// other operations count nothing.
 typedef struct th_profile_row {
+  size_t size; // sizeof this, so that it may grow
   const th_stmt *stmt;
-  const char *name; // kernel or operation
-  const char *scope;
-  int64_t nanoseconds;
+  const char *name;     // kernel, region or operation
+  const char *executor; // "program", "window": nobody's
+  const char *scope;    // module path of its products; where it has none, what
+                        // the paths of its statements have in common
+  int64_t nanoseconds;  // a cond: without the steps of its branches
   uint64_t calls;
+  uint64_t bytes, flops;
 } th_profile_row;
-// Valid until the next call of this function.  out_rows NULL: only how many.
-TH_API size_t th_callable_profile(th_callable *callable,
-                                  const th_profile_row **out_rows);
+
+#define TH_PROFILE_ROW_INIT {.size = sizeof(th_profile_row)}
+
+// Steps in their order, those of the branches after their cond; out->size is
+// the caller's.  False, and *out untouched: there is no row `index`.  What rows
+// point to is valid as long as the traces (th_last_traces).  Calls may be under
+// way.
+TH_API bool th_callable_profile(th_callable *callable, size_t index,
+                                th_profile_row *out);
+// Begins again at 0: a first call makes what later ones keep, such as packed
+// weights, and says little about them.
+TH_API void th_callable_profile_reset(th_callable *callable);
 
 #ifdef __cplusplus
 }

@@ -440,6 +440,5 @@ void th_program_free(th_program *p) {
   pthread_mutex_destroy(&p->lock);
   th_arena_deinit(&p->arena);
   th_ir_release(p->ir);
-  th_free(p->profile_rows);
   th_free(p);
 }

@@ -76,9 +76,13 @@ typedef struct th_program_stats {
 } th_program_stats;
 void th_program_get_stats(th_program *program, th_program_stats *out);
 
-// Profile: one row a step, filled when profiling is on .
-void th_program_profile(th_program *program, bool on);
-size_t th_program_profile_rows(th_program *program,
-                               const th_profile_row **out_rows);
+// Profiles the calls from here on, those of branches too; unwinds when memory
+// is out.  No call may be under way.
+void th_program_profile(th_program *program);
+// The next row at `*index`, counted over the steps and, after each `cond`, the
+// steps of its branches.  False: the program has fewer; *index is lessened.
+bool th_program_profile_row(const th_program *program, size_t *index,
+                            th_profile_row *out);
+void th_program_profile_reset(th_program *program);
 
 #endif

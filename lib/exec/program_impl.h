@@ -13,6 +13,7 @@
 #define TH_EXEC_PROGRAM_IMPL_H
 
 #include "exec/program.h"
+#include "exec/work.h"
 #include "lowering/lower.h"
 #include "passes/pass.h"
 #include "passes/slab.h"
@@ -43,10 +44,16 @@ typedef struct th_step {
   const th_state_hooks *hooks;
   void (*release)(void *state); // of a user's region
   void *state;
-  th_program *branches[2];         // COND
-  atomic_int_fast64_t nanoseconds; // profile
-  atomic_uint_fast64_t calls;
+  th_program *branches[2]; // COND
 } th_step;
+
+// What a step took and did, of all profiled calls.
+typedef struct th_profile_step {
+  th_work work; // of one call; where sizes are constant
+  const char *scope;
+  atomic_int_fast64_t nanoseconds;
+  atomic_uint_fast64_t calls, bytes, flops;
+} th_profile_step;
 
 // A value in the memory of another: a view, or an update in place.
 typedef struct th_window {
@@ -125,9 +132,8 @@ struct th_program {
   uint64_t clock;
   atomic_uint_fast64_t serial; // of the newest th_sizes
   _Atomic(th_block *) blocks[TH_BLOCKS_KEPT];
-  atomic_bool busy; // a program that mutates runs one call at a time
-  bool profiling;
-  th_profile_row *profile_rows;
+  atomic_bool busy;         // a program that mutates runs one call at a time
+  th_profile_step *profile; // by step; NULL: off
   atomic_uint_fast64_t calls;
   th_program_stats stats;
 };
@@ -145,6 +151,8 @@ struct th_frame {
   th_tensor **owned;          // by base: what the call allocated
   struct th_scratch *scratch; // of the step that runs
   const th_scalar *inherit;   // a branch: the numbers of the trace around it
+  int64_t steps_ns;           // profile: what the steps took
+  int64_t branch_ns;          // profile: what the branch of a step took
   th_program_value *outputs;
   size_t output_count;
 };
@@ -173,6 +181,9 @@ const th_expr *th_window_offset(th_ir *ir, const th_stmt *stmt, uint32_t out);
 th_status th_outputs_check(th_frame *call);
 th_status th_outputs_prepare(th_frame *call);
 th_status th_outputs_finish(th_frame *call);
+
+// profile.c: a step is done that began at `start`.
+void th_profile_add(th_frame *call, uint32_t step, int64_t start);
 
 // call.c: one statement of an executor.
 th_status th_step_call(th_frame *call, th_step *step);

@@ -391,6 +391,7 @@ static th_status run_step_cond(th_frame *call, th_step *step) {
                       .outputs = values + n,
                       .output_count = m};
     status = th_program_run_call(&inner);
+    call->branch_ns = inner.steps_ns;
   }
   if (status == TH_OK) {
     status = run_branch_outputs(call, stmt, values + n);
@@ -456,28 +457,18 @@ static th_status run_step(th_frame *call, uint32_t index) {
   return TH_OK;
 }
 
-// The first call makes primitives and packs weights: the second begins anew.
-static void run_count_time(th_program *p, th_step *step, int64_t nanoseconds) {
-  if (atomic_load_explicit(&p->calls, memory_order_relaxed) == 1) {
-    step->nanoseconds = 0;
-    step->calls = 0;
-  }
-  step->nanoseconds += nanoseconds;
-  step->calls++;
-}
-
 static th_status run_steps(th_frame *call) {
   th_program *p = call->program;
   for (uint32_t i = 0; i < p->step_count; i++) {
-    int64_t start = p->profiling ? th_clock_ns() : 0;
+    int64_t start = p->profile ? th_clock_ns() : 0;
     if (p->data_sizes) {
       TH_TRY(run_lazy_step(call, i));
     }
     TH_TRY(run_watch(call, &p->steps[i], false));
     TH_TRY(run_step(call, i));
     TH_TRY(run_watch(call, &p->steps[i], true));
-    if (p->profiling) {
-      run_count_time(p, &p->steps[i], th_clock_ns() - start);
+    if (p->profile) {
+      th_profile_add(call, i, start);
     }
   }
   return TH_OK;
@@ -615,25 +606,4 @@ void th_program_get_stats(th_program *program, th_program_stats *out) {
   *out = program->stats;
   pthread_mutex_unlock(&program->lock);
   out->calls = atomic_load(&program->calls);
-}
-
-void th_program_profile(th_program *program, bool on) {
-  program->profiling = on;
-}
-
-size_t th_program_profile_rows(th_program *program,
-                               const th_profile_row **out_rows) {
-  if (!program->profile_rows) {
-    program->profile_rows =
-        th_calloc(program->step_count + 1, sizeof *program->profile_rows);
-  }
-  th_profile_row *rows = program->profile_rows;
-  for (uint32_t i = 0; rows && i < program->step_count; i++) {
-    const th_step *step = &program->steps[i];
-    const th_stmt *stmt = step->stmt;
-    rows[i] = (th_profile_row){stmt, stmt->label ? stmt->label : stmt->op->name,
-                               stmt->scope, step->nanoseconds, step->calls};
-  }
-  *out_rows = rows;
-  return rows ? program->step_count : 0;
 }

@@ -14,7 +14,7 @@ void run_report(th_context *ctx) {
 
 // ---- timing
 
-static int64_t run_now(void) {
+int64_t run_now(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
@@ -25,7 +25,7 @@ static int run_compare(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-static void run_release_outputs(th_leaf *outputs, size_t count) {
+void run_release_outputs(th_leaf *outputs, size_t count) {
   for (size_t i = 0; i < count; i++) {
     th_tensor_release(outputs[i].tensor);
     outputs[i] = (th_leaf){0};
@@ -56,23 +56,6 @@ static th_status run_timed(th_context *ctx, const run_options *o,
   free(outputs);
   free(times);
   return status;
-}
-
-static void run_profile(th_callable *c) {
-  const th_profile_row *rows = NULL;
-  size_t n = th_callable_profile(c, &rows);
-  int64_t total = 0;
-  for (size_t i = 0; i < n; i++) {
-    total += rows[i].nanoseconds;
-  }
-  printf("%10s %6s %8s  %-28s %s\n", "us/call", "%", "calls", "step", "module");
-  for (size_t i = 0; i < n; i++) {
-    double calls = rows[i].calls ? (double)rows[i].calls : 1;
-    printf("%10.2f %6.2f %8" PRIu64 "  %-28s %s\n",
-           (double)rows[i].nanoseconds / calls / 1e3,
-           100.0 * (double)rows[i].nanoseconds / (double)(total ? total : 1),
-           rows[i].calls, rows[i].name, rows[i].scope);
-  }
 }
 
 // ---- outputs
@@ -255,18 +238,18 @@ static th_status run_callable(th_context *ctx, const run_options *o,
     return TH_OK;
   }
   if (!o->inputs && !o->sample_inputs && !o->random_inputs && !o->outputs &&
-      !o->time && o->print_trace) {
+      !o->time && !o->jit.profile && o->print_trace) {
     return TH_OK;
   }
   th_status status = run_make_inputs(ctx, o, archive, program, c, &inputs);
   if (status == TH_OK) {
     status = run_call(ctx, o, c, inputs);
   }
-  if (status == TH_OK && o->time) {
+  if (status == TH_OK && o->time && !o->jit.profile) {
     status = run_timed(ctx, o, c, inputs);
   }
   if (status == TH_OK && o->jit.profile) {
-    run_profile(c);
+    status = run_profile(ctx, o, c, inputs);
   }
   run_free_leaves(inputs, th_callable_input_count(c));
   return status;

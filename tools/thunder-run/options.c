@@ -40,7 +40,10 @@ static const char usage[] =
     "  --threads N              threads of a call\n"
     "  --time N                 time N calls\n"
     "  --compile-only           compile, read no weights, print the times\n"
-    "  --profile                a table of time by step\n"
+    "  --profile[=step]         time calls and print a table by step: time,\n"
+    "                           bytes, flops, share of the machine's limit\n"
+    "  --profile=module[:DEPTH] the same summed by module path, or by its\n"
+    "                           first DEPTH names\n"
     "  --dump-traces DIR        write every trace to DIR\n"
     "  --print-trace            print the final trace\n"
     "  --verify-each            check every trace\n"
@@ -54,6 +57,7 @@ typedef enum options_kind {
   OPTION_SET,    // bool
   OPTION_NUMBER, // int64_t
   OPTION_SEED,   // uint64_t; `given` says that there is one
+  OPTION_PROFILE,
   OPTION_VERSION,
   OPTION_HELP,
 } options_kind;
@@ -81,7 +85,7 @@ static const struct {
     {"threads", OPTION_NUMBER, AT(threads), 0},
     {"time", OPTION_NUMBER, AT(time), 0},
     {"compile-only", OPTION_SET, AT(jit.compile_only), 0},
-    {"profile", OPTION_SET, AT(jit.profile), 0},
+    {"profile", OPTION_PROFILE, 0, 0},
     {"dump-traces", OPTION_TEXT, AT(jit.dump_traces), 0},
     {"print-trace", OPTION_SET, AT(print_trace), 0},
     {"verify-each", OPTION_SET, AT(jit.verify_each), 0},
@@ -110,6 +114,24 @@ static int64_t options_number(const char *text, const char *name) {
   return value;
 }
 
+// step, module, module:2; NULL: step.
+static void options_profile(run_options *o, const char *value) {
+  static const char module[] = "module";
+  size_t n = sizeof module - 1;
+  o->jit.profile = true;
+  o->profile_modules = value && strncmp(value, module, n) == 0;
+  const char *rest = o->profile_modules ? value + n : "";
+  o->profile_depth = *rest == ':' ? options_number(rest + 1, "profile") : 0;
+  if ((*rest && *rest != ':') ||
+      (value && !o->profile_modules && strcmp(value, "step") != 0)) {
+    fprintf(stderr,
+            "thunder-run: --profile takes step, module or module:DEPTH, not "
+            "'%s'\n",
+            value);
+    exit(EXIT_USAGE);
+  }
+}
+
 static void options_take(run_options *o, size_t row, const char *value) {
   char *at = (char *)o + options_rows[row].at;
   switch (options_rows[row].kind) {
@@ -127,6 +149,9 @@ static void options_take(run_options *o, size_t row, const char *value) {
         (uint64_t)options_number(value, options_rows[row].name);
     *(bool *)((char *)o + options_rows[row].given) = true;
     break;
+  case OPTION_PROFILE:
+    options_profile(o, value);
+    break;
   case OPTION_VERSION:
     printf("thunder-run %s\n", th_version());
     exit(0);
@@ -141,9 +166,11 @@ static void options_parse(int argc, char **argv, run_options *o) {
   for (int i = 0; i < ROWS; i++) {
     options_kind kind = options_rows[i].kind;
     bool alone = kind == OPTION_SET || kind >= OPTION_VERSION;
-    flags[i] = (struct option){options_rows[i].name,
-                               alone ? no_argument : required_argument, NULL,
-                               FIRST_FLAG + i};
+    int takes = alone                    ? no_argument
+                : kind == OPTION_PROFILE ? optional_argument
+                                         : required_argument;
+    flags[i] =
+        (struct option){options_rows[i].name, takes, NULL, FIRST_FLAG + i};
   }
   int flag = 0;
   while ((flag = getopt_long(argc, argv, "", flags, NULL)) >= 0) {

@@ -24,6 +24,8 @@ typedef struct run_options {
   int64_t threads;
   bool print_trace;
   bool quiet;
+  bool profile_modules;  // sum by module
+  int64_t profile_depth; // of module paths; 0: whole
   th_jit_options jit;
 } run_options;
 
@@ -46,6 +48,21 @@ th_status run_compile(th_context *ctx, const run_options *options,
                       th_pt2 *archive, const char *program,
                       th_callable **out_callable);
 void run_print_claims(th_callable *callable);
+
+// --profile: calls and times them by step, then prints the table.  The first
+// call has been made.
+th_status run_profile(th_context *ctx, const run_options *options,
+                      th_callable *callable, const th_leaf *inputs);
+
+// What the machine reaches with so many threads.
+typedef struct run_limits {
+  double bytes; // read in a second
+  double flops; // of f32 in a second
+} run_limits;
+run_limits run_measure_limits(int threads);
+
+int64_t run_now(void); // nanoseconds
+void run_release_outputs(th_leaf *outputs, size_t count);
 
 // --cases: the exit status.
 int run_cases(th_context *ctx, const run_options *options, th_pt2 *archive);

@@ -428,7 +428,6 @@ static void extend_ask(th_callable *f, th_module *module) {
   cr_assert_eq(th_callable_claims(f, &rows), 1);
   cr_expect_eq(th_callable_claims(f, NULL), 1);
   cr_expect(th_last_traces(f, TH_TRACES_COMPUTATION, NULL) > 0);
-  cr_expect_eq(th_callable_profile(f, NULL), 1);
   cr_assert_str_eq(th_module_child(module, NULL, 1), "b");
   cr_expect_str_eq(th_executor_name(ctx, 0, NULL, NULL), "cudnn");
   cr_expect_str_eq(th_diagnostics_all(ctx), "warning: w\n");
